@@ -1,0 +1,206 @@
+#include "base/sys.h"
+
+#include <linux/openat2.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace sbx::sys {
+namespace {
+
+template <typename Call>
+auto retry(Call call) {
+  for (;;) {
+    auto result = call();
+    if (result != -1 || errno != EINTR) return result;
+  }
+}
+
+std::string quoted(const char* verb, const std::string& path) { return std::string(verb) + " '" + path + "'"; }
+
+}  // namespace
+
+Result<UniqueFd> openat(int dirfd, const std::string& path, int flags, mode_t mode) {
+  const int fd = retry([&] { return ::openat(dirfd, path.c_str(), flags | O_CLOEXEC, mode); });
+  if (fd < 0) return Error::from_errno(errno, quoted("open", path));
+  return UniqueFd(fd);
+}
+
+Result<UniqueFd> open(const std::string& path, int flags, mode_t mode) { return openat(AT_FDCWD, path, flags, mode); }
+
+Result<UniqueFd> openat2(int dirfd, const std::string& path, int flags, mode_t mode, unsigned long long resolve) {
+  struct open_how how {};
+  how.flags = static_cast<unsigned>(flags | O_CLOEXEC);
+  how.mode = mode;
+  how.resolve = resolve;
+  const long fd = retry([&] { return ::syscall(SYS_openat2, dirfd, path.c_str(), &how, sizeof how); });
+  if (fd < 0) return Error::from_errno(errno, quoted("open", path));
+  return UniqueFd(static_cast<int>(fd));
+}
+
+Result<UniqueFd> dup(int fd) {
+  const int copy = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  if (copy < 0) return Error::from_errno(errno, "duplicate descriptor " + std::to_string(fd));
+  return UniqueFd(copy);
+}
+
+Result<Pipe> pipe(int flags) {
+  int fds[2];
+  if (::pipe2(fds, flags | O_CLOEXEC) != 0) return Error::from_errno(errno, "create a pipe");
+  return Pipe{UniqueFd(fds[0]), UniqueFd(fds[1])};
+}
+
+Result<std::array<UniqueFd, 2>> socketpair(int type) {
+  int fds[2];
+  if (::socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fds) != 0) return Error::from_errno(errno, "create a socket pair");
+  return std::array<UniqueFd, 2>{UniqueFd(fds[0]), UniqueFd(fds[1])};
+}
+
+Result<UniqueFd> memfd_create(const char* name, unsigned flags) {
+  const int fd = ::memfd_create(name, flags | MFD_CLOEXEC);
+  if (fd < 0) return Error::from_errno(errno, "create a memory file");
+  return UniqueFd(fd);
+}
+
+Result<struct stat> fstat(int fd) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) return Error::from_errno(errno, "stat descriptor " + std::to_string(fd));
+  return info;
+}
+
+Result<struct stat> stat(const std::string& path) { return fstatat(AT_FDCWD, path, 0); }
+Result<struct stat> lstat(const std::string& path) { return fstatat(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW); }
+
+Result<struct stat> fstatat(int dirfd, const std::string& path, int flags) {
+  struct stat info {};
+  if (::fstatat(dirfd, path.c_str(), &info, flags) != 0) return Error::from_errno(errno, quoted("stat", path));
+  return info;
+}
+
+Result<std::string> readlink(const std::string& path) { return readlinkat(AT_FDCWD, path); }
+
+Result<std::string> readlinkat(int dirfd, const std::string& path) {
+  char buffer[PATH_MAX];
+  const ssize_t size = ::readlinkat(dirfd, path.c_str(), buffer, sizeof buffer);
+  if (size < 0) return Error::from_errno(errno, quoted("read link", path));
+  if (static_cast<size_t>(size) == sizeof buffer) return Error::from_errno(ENAMETOOLONG, quoted("read link", path));
+  return std::string(buffer, static_cast<size_t>(size));
+}
+
+Result<std::string> realpath(const std::string& path) {
+  char buffer[PATH_MAX];
+  if (::realpath(path.c_str(), buffer) == nullptr) return Error::from_errno(errno, quoted("resolve", path));
+  return std::string(buffer);
+}
+
+Result<std::string> getcwd() {
+  char buffer[PATH_MAX];
+  if (::getcwd(buffer, sizeof buffer) == nullptr) return Error::from_errno(errno, "find the working directory");
+  return std::string(buffer);
+}
+
+Result<size_t> read(int fd, void* buffer, size_t size) {
+  const ssize_t got = retry([&] { return ::read(fd, buffer, size); });
+  if (got < 0) return Error::from_errno(errno, "read");
+  return static_cast<size_t>(got);
+}
+
+Result<size_t> write(int fd, const void* buffer, size_t size) {
+  const ssize_t put = retry([&] { return ::write(fd, buffer, size); });
+  if (put < 0) return Error::from_errno(errno, "write");
+  return static_cast<size_t>(put);
+}
+
+Status write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const size_t put = SBX_TRY(write(fd, bytes.data(), bytes.size()));
+    bytes.remove_prefix(put);
+  }
+  return {};
+}
+
+Result<std::string> read_all(int fd, size_t limit) {
+  std::string content;
+  char buffer[65536];
+  for (;;) {
+    const size_t got = SBX_TRY(read(fd, buffer, sizeof buffer));
+    if (got == 0) return content;
+    if (content.size() + got > limit) {
+      return Error(ErrorKind::resource, "more than " + std::to_string(limit) + " bytes");
+    }
+    content.append(buffer, got);
+  }
+}
+
+Status mkdirat(int dirfd, const std::string& path, mode_t mode) {
+  if (::mkdirat(dirfd, path.c_str(), mode) != 0) return Error::from_errno(errno, quoted("create directory", path));
+  return {};
+}
+
+Status unlinkat(int dirfd, const std::string& path, int flags) {
+  if (::unlinkat(dirfd, path.c_str(), flags) != 0) return Error::from_errno(errno, quoted("remove", path));
+  return {};
+}
+
+Status renameat2(int from_dir, const std::string& from, int to_dir, const std::string& to, unsigned flags) {
+  if (::renameat2(from_dir, from.c_str(), to_dir, to.c_str(), flags) != 0) {
+    return Error::from_errno(errno, "rename '" + from + "' to '" + to + "'");
+  }
+  return {};
+}
+
+Status ftruncate(int fd, off_t size) {
+  if (retry([&] { return ::ftruncate(fd, size); }) != 0) return Error::from_errno(errno, "truncate");
+  return {};
+}
+
+Status set_nonblocking(int fd) {
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) return Error::from_errno(errno, "set O_NONBLOCK");
+  return {};
+}
+
+}  // namespace sbx::sys
+
+namespace sbx {
+
+Result<std::string> read_file(const std::string& path, size_t limit) {
+  const UniqueFd fd = SBX_TRY(sys::open(path, O_RDONLY | O_NOCTTY));
+  return SBX_TRY_CTX(sys::read_all(fd.get(), limit), "'" + path + "'");
+}
+
+Status write_file_atomically(const std::string& path, std::string_view content, mode_t mode) {
+  const std::string temporary = path + "." + std::to_string(::getpid()) + ".tmp";
+  {
+    const UniqueFd fd = SBX_TRY(sys::open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode));
+    Status written = sys::write_all(fd.get(), content);
+    if (!written.ok()) {
+      ::unlink(temporary.c_str());
+      return written.take_error().with_context("'" + temporary + "'");
+    }
+  }
+  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+    const int saved = errno;
+    ::unlink(temporary.c_str());
+    return Error::from_errno(saved, "rename '" + temporary + "' to '" + path + "'");
+  }
+  return {};
+}
+
+Status make_directories(const std::string& path, mode_t mode) {
+  for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+    const std::string part = path.substr(0, end);
+    if (::mkdir(part.c_str(), mode) != 0 && errno != EEXIST) {
+      return Error::from_errno(errno, "create directory '" + part + "'");
+    }
+    if (end == std::string::npos) return {};
+  }
+}
+
+}  // namespace sbx

@@ -1,0 +1,69 @@
+// One wrapper per system call, named after it: Result, EINTR handled, close-on-exec from birth, the path in the
+// error. For the supervisor only; the child between clone and exec uses base/raw_sys.h.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace sbx::sys {
+
+struct Pipe {
+  UniqueFd read;
+  UniqueFd write;
+};
+
+// O_CLOEXEC is always added. dirfd may be AT_FDCWD.
+Result<UniqueFd> openat(int dirfd, const std::string& path, int flags, mode_t mode = 0);
+Result<UniqueFd> open(const std::string& path, int flags, mode_t mode = 0);
+// openat2(2) (5.6) with the given RESOLVE_* bits.
+Result<UniqueFd> openat2(int dirfd, const std::string& path, int flags, mode_t mode, unsigned long long resolve);
+Result<UniqueFd> dup(int fd);  // F_DUPFD_CLOEXEC
+Result<Pipe> pipe(int flags = 0);
+// AF_UNIX pair of the given type (SOCK_SEQPACKET, SOCK_STREAM …).
+Result<std::array<UniqueFd, 2>> socketpair(int type);
+Result<UniqueFd> memfd_create(const char* name, unsigned flags = 0);
+
+Result<struct stat> fstat(int fd);
+Result<struct stat> stat(const std::string& path);    // follows links
+Result<struct stat> lstat(const std::string& path);
+Result<struct stat> fstatat(int dirfd, const std::string& path, int flags);
+Result<std::string> readlink(const std::string& path);
+Result<std::string> readlinkat(int dirfd, const std::string& path);
+// Canonical absolute path (realpath(3)).
+Result<std::string> realpath(const std::string& path);
+Result<std::string> getcwd();
+
+Result<size_t> read(int fd, void* buffer, size_t size);  // 0 at end of file
+Result<size_t> write(int fd, const void* buffer, size_t size);
+// Writes everything or fails.
+Status write_all(int fd, std::string_view bytes);
+// Reads to the end, refusing more than `limit` bytes (ErrorKind::resource).
+Result<std::string> read_all(int fd, size_t limit);
+
+Status mkdirat(int dirfd, const std::string& path, mode_t mode);  // EEXIST is an error
+Status unlinkat(int dirfd, const std::string& path, int flags = 0);
+Status renameat2(int from_dir, const std::string& from, int to_dir, const std::string& to, unsigned flags);
+Status ftruncate(int fd, off_t size);
+Status set_nonblocking(int fd);
+
+}  // namespace sbx::sys
+
+namespace sbx {
+
+// A whole small text file, bounded.
+Result<std::string> read_file(const std::string& path, size_t limit = size_t{1} << 20);
+// Creates or replaces atomically (temporary name beside it, then rename), mode as given.
+Status write_file_atomically(const std::string& path, std::string_view content, mode_t mode);
+// mkdir -p; directories made get `mode`.
+Status make_directories(const std::string& path, mode_t mode);
+
+}  // namespace sbx

@@ -1,0 +1,74 @@
+// PolicyLayer: one parsed policy text (a file, a runner's overlay, the command line), every key optional. Layers are
+// merged in a fixed order, later ones win: built-in default, runner, named policies in order, command line.
+//
+// A layer is a map from key path to typed value; which keys exist, their type, unit, document line and flag stand in
+// ONE table (key_table()), which the TOML parser, `policy check`, the reference page, the JSON Schema and --help read.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "policy/host_facts.h"
+#include "policy/spec.h"
+
+namespace sbx {
+
+enum class KeyType {
+  boolean,
+  integer,      // uint64_t
+  decimal_cpus, // "1", "1.5" → uint64_t thousandths
+  size,         // Bytes
+  duration,     // Millis
+  text,
+  text_list,
+  choice,       // text, one of KeyRow::choices
+  text_map,     // [env]: name → value
+};
+
+struct Unlimited {  // the value "none" of a limit
+  bool operator==(const Unlimited&) const = default;
+};
+using KeyValue = std::variant<Unlimited, bool, uint64_t, Bytes, Millis, std::string, std::vector<std::string>,
+                              std::map<std::string, std::string>>;
+
+struct KeyRow {
+  const char* path;     // "limits.memory"
+  KeyType type;
+  bool may_be_none;     // accepts "none": no limit
+  const char* flag;     // "--memory", or nullptr when no flag sets it
+  const char* metavar;  // "SIZE"
+  const char* doc;      // one line
+  std::vector<std::string> choices;  // for KeyType::choice
+};
+std::span<const KeyRow> key_table();
+const KeyRow* find_key(std::string_view path);  // nullptr: no such key
+
+struct LayerValue {
+  KeyValue value;
+  std::string origin;  // "default policy", "flag --memory", "x.toml:3:1"
+  bool operator==(const LayerValue&) const = default;
+};
+
+struct PolicyLayer {
+  std::string name;                          // "default policy", "./strict.toml", "command line"
+  std::map<std::string, LayerValue> values;  // by key path
+  std::vector<FsOp> mounts;                  // [[fs.mount]] in order; appended to those of earlier layers
+  // [[seccomp.rule]]: put before the rules of earlier layers.
+  std::vector<SyscallRule> syscall_rules;
+  // The policy lies inside a shared workspace: it may only tighten, resolve() refuses the rest.
+  bool may_only_tighten = false;
+  bool operator==(const PolicyLayer&) const = default;
+};
+
+// Sets one key from text as it stands on a command line or in an environment; strict. Errors: usage when origin is a
+// flag (it starts with "flag "), else policy.
+Status set_from_text(PolicyLayer& layer, std::string_view path, std::string_view text, const std::string& origin);
+
+}  // namespace sbx

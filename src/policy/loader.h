@@ -1,0 +1,38 @@
+// Names to policy texts: what is embedded in the binary (policies/, rootfs/), the user's own folder
+// ($XDG_CONFIG_HOME/sbx/policies, else ~/.config/sbx/policies), and paths.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "policy/layer.h"
+#include "policy/runner_spec.h"
+
+namespace sbx {
+
+// A file compiled into the binary, by its path in the source tree ("policies/default.toml"); nullptr: none.
+const std::string_view* embedded_file(std::string_view path);
+std::vector<std::string> embedded_files(std::string_view folder);
+
+struct PolicySearch {
+  std::string config_directory;  // the user's policy folder; "" : none
+  std::string workspace;         // canonical; a policy file in it may only tighten; "" : none
+};
+
+// NAME (of the user's folder first, then built-in) or FILE (anything with a '/' or ending in .toml).
+// Errors: policy with did-you-mean over the names; the parse error with line and column.
+Result<PolicyLayer> load_policy(const std::string& name_or_file, const PolicySearch& search);
+Result<PolicyLayer> parse_native_toml(std::string_view text, const std::string& name);
+
+// All languages: embedded ones, overridden and extended by CONFIG/sbx/policies/lang/*.toml.
+Result<std::vector<RunnerSpec>> load_runners(const PolicySearch& search);
+Result<RunnerSpec> parse_runner_toml(std::string_view text, const std::string& name);
+
+// rootfs/NAME.toml to operations for this very host: entries that do not exist are left out, links are reproduced as
+// links, a merged /usr is shown as such.
+Result<std::vector<FsOp>> expand_manifest(const std::string& name);
+
+}  // namespace sbx

@@ -1,0 +1,52 @@
+// System call rules as data: what a filter shall decide, without any library's types. seccomp/compile turns it into
+// BPF; policy parses it from TOML (and later from Kafel and bwrap's descriptors).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sbx {
+
+enum class SyscallAction {
+  allow,
+  errno_value,  // answer -errno
+  notify,       // answer EPERM and report (needs a listener; compiled as errno EPERM without one)
+  kill,         // SIGSYS, the whole process
+  log,          // allow and log
+};
+
+struct SyscallVerdict {
+  SyscallAction action = SyscallAction::allow;
+  uint16_t errnum = 0;  // for errno_value
+  bool operator==(const SyscallVerdict&) const = default;
+};
+
+// One test on a 64-bit argument; a rule holds when all its tests hold.
+struct ArgumentTest {
+  enum class Op { equal, not_equal, less, less_equal, greater, greater_equal, masked_equal, masked_not_equal, any_bit };
+  unsigned index = 0;  // 0..5
+  Op op = Op::equal;
+  uint64_t mask = ~uint64_t{0};  // for masked_equal/masked_not_equal ((arg & mask) == value), any_bit ((arg & mask) != 0)
+  uint64_t value = 0;
+  bool low32 = false;  // compare only the low 32 bits: what the kernel reads for an int argument
+  bool operator==(const ArgumentTest&) const = default;
+};
+
+struct SyscallRule {
+  std::string name;  // kernel name; unknown names are an error, names absent on an architecture are not
+  std::vector<ArgumentTest> tests;
+  SyscallVerdict verdict;
+  std::string group;   // the group it stands in, for messages
+  std::string origin;  // file:line
+  bool operator==(const SyscallRule&) const = default;
+};
+
+// Rules of one name are tried in order, the first that holds decides; then `otherwise`.
+struct SyscallRules {
+  std::vector<SyscallRule> rules;
+  SyscallVerdict otherwise{SyscallAction::errno_value, 1};
+  bool operator==(const SyscallRules&) const = default;
+};
+
+}  // namespace sbx

@@ -1,0 +1,65 @@
+// What a run created or changed, listed and copied out. Everything below the descriptors given here was written by a
+// payload and is hostile: links are never followed, every name is opened beneath its directory (openat2,
+// RESOLVE_BENEATH|NO_SYMLINKS|NO_MAGICLINKS|NO_XDEV), only regular files are read (opened O_NONBLOCK|O_NOCTTY, then
+// fstat-ed), and everything is bounded. attacks.md classes 36 and 70.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+
+namespace sbx::runtime {
+
+struct ArtifactBounds {
+  size_t max_entries = 1000;              // listed
+  uint64_t max_bytes = uint64_t{256} << 20;  // copied and hashed, all files together
+  size_t max_depth = 32;
+  size_t max_scan = 100000;               // directory entries looked at
+};
+
+struct Artifact {
+  enum class Type { file, directory, symlink, device, fifo, socket, deleted };
+  std::string path;  // relative, raw bytes as the payload chose them
+  Type type = Type::file;
+  uint64_t size = 0;
+  std::string mime;    // files: by content, "application/octet-stream" when unknown
+  std::string sha256;  // files within the bounds: lower-case hex
+  std::string note;    // why something is missing: "over the byte limit", "link, not followed" …
+};
+
+// State before the run of one file of a directory that outlives it (a :rw workspace), or of a file that sbx placed.
+struct FileStamp {
+  uint64_t device = 0, inode = 0, size = 0;
+  int64_t mtime_ns = 0, ctime_ns = 0;
+  bool operator==(const FileStamp&) const = default;
+};
+using Baseline = std::map<std::string, FileStamp>;  // relative path → stamp
+
+struct ArtifactList {
+  std::vector<Artifact> artifacts;  // sorted by path
+  std::vector<std::string> dropped;  // sentences for everything beyond the bounds
+};
+
+// Stamps of all below dirfd, at most bounds.max_scan entries (more: an Error of kind resource).
+Result<Baseline> take_baseline(int dirfd, const ArtifactBounds& bounds);
+
+// Everything below dirfd that is not in `before` with an equal stamp. `exclude`: relative paths left out whatever
+// their state. With `overlay_upper`, character devices 0:0 are deletions.
+// Directories are listed only when they are new and empty.
+Result<ArtifactList> list_artifacts(int dirfd, const Baseline& before, const std::vector<std::string>& exclude,
+                                    bool overlay_upper, const ArtifactBounds& bounds);
+
+// Copies the listed regular files to `destination` (created with mode 0755 if missing), keeping relative paths.
+// Modes become 0644, or 0755 where the owner may execute: never set-id bits. An existing destination file is replaced,
+// never written through (a link there is replaced, a directory there is an error). Files whose content no longer has
+// the listed size are refused and noted.
+Status copy_artifacts(int dirfd, ArtifactList& list, const std::string& destination, const ArtifactBounds& bounds);
+
+// MIME type of a file that starts with `head` and is called `name` (used for text formats only).
+std::string mime_type(std::string_view head, std::string_view name);
+
+}  // namespace sbx::runtime

@@ -1,0 +1,107 @@
+// RunRequest: what a front end asks for, before anything has been looked at. prepare() turns it into specs; execute()
+// runs them (compile step first) and gathers one Report. Shared by run and exec, later by sessions, HTTP, MCP, batch.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "policy/host_facts.h"
+#include "policy/layer.h"
+#include "runtime/artifacts.h"
+#include "runtime/outcome.h"
+#include "runtime/sandbox.h"
+
+namespace sbx::runtime {
+
+enum class TtyMode { automatic, always, never };
+enum class WorkspaceMode { read_only, read_write, overlay };
+
+struct ProgramSource {
+  enum class Kind { file, text, standard_input };
+  Kind kind = Kind::file;
+  std::string value;  // path, or the text of -c
+};
+struct FileArgument {
+  std::string source;
+  std::string name;  // relative path inside, checked: no "..", not absolute, not the program's own name
+};
+struct WorkspaceArgument {
+  std::string directory;
+  WorkspaceMode mode = WorkspaceMode::read_only;
+};
+struct MountArgument {
+  std::string source;
+  std::string target;  // "" : the same path
+  bool read_only = true;
+};
+
+struct RunRequest {
+  bool exec = false;                     // `sbx exec`: command holds the argv; else a language run
+  std::vector<std::string> command;      // exec: CMD ARGS…
+  std::string language;                  // --lang; "" : by extension or #!
+  ProgramSource program;
+  std::vector<std::string> arguments;    // the payload's
+  std::vector<FileArgument> files;
+  std::optional<WorkspaceArgument> workspace;
+  std::vector<MountArgument> mounts;
+  std::vector<std::string> environment;  // "K=V" or "K"
+  std::vector<std::string> policies;
+  PolicyLayer flags{.name = "command line", .values = {}, .mounts = {}, .syscall_rules = {}};  // --memory … by key table
+  std::vector<std::string> compile_flags;
+  std::string toolchain;
+  std::string venv;
+  std::string stdin_file;                // --stdin FILE
+  TtyMode tty = TtyMode::automatic;
+  std::string artifacts_directory;       // --artifacts DIR; "" : not copied out
+  bool want_result = false;              // --result or --json: hash and list artifacts
+  bool capture_streams = false;          // --json
+  bool allow_sensitive_mount = false;
+  bool allow_sensitive_write = false;
+  std::vector<std::string> require;      // --require NAME
+  int verbosity = 0;
+};
+
+struct CompileReport {
+  Outcome outcome;
+  std::vector<std::string> argv;
+};
+
+struct Report {
+  std::string language;                  // "" for exec
+  std::string tool;                      // path of the interpreter or compiler
+  std::string tool_version;
+  std::vector<std::string> argv;
+  std::optional<CompileReport> compile;
+  Outcome outcome;                       // compile_failed when the compile step failed
+  int exit_status = 125;
+  ArtifactList artifacts;
+  std::vector<std::string> artifact_notes;
+  std::vector<std::string> hints;        // one line each
+  std::string policy_digest;             // sha256 over the resolved spec
+  std::vector<std::pair<std::string, std::string>> policy_origins;
+};
+
+// Progress and diagnostics for a person; never called between clone and exec of the child.
+struct Observer {
+  std::function<void(const std::string&)> note;     // -v lines
+  std::function<void(const std::string&)> progress; // one line that goes away; "" ends it
+};
+
+// Runs the request to its end. Errors of usage, policy and toolchain come back as Error (nothing ran); everything
+// after that is in the Report.
+Result<Report> execute(const RunRequest& request, const HostFacts& facts, const Observer& observer);
+
+// The caller's facts; asks the kernel, cheap (tens of microseconds).
+HostFacts probe_host();
+
+// The JSON object of design section 4 (schema "sbx-result", version 1), pretty-printed with two spaces, UTF-8.
+// `with_streams`: stdout and stderr inside (--json).
+std::string result_json(const Report& report, bool with_streams);
+// The object for an Error before anything ran: verdict setup_failed and the error.
+std::string error_json(const Error& error, int exit_status);
+
+}  // namespace sbx::runtime
