@@ -4,7 +4,9 @@
 // get code of their own. libseccomp serves for names alone.
 #pragma once
 
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -33,8 +35,6 @@ Result<BpfProgram> compile(const SyscallRules& rules, const CompileOptions& opti
 // A shipped policy's precompiled program for this build's architecture: a static array, no copy. Empty: no such
 // policy or combination.
 std::span<const sock_filter> builtin_program(std::string_view policy, const CompileOptions& options);
-// Its rules, parsed from the embedded text (for explain and for policies that change them).
-Result<SyscallRules> builtin_rules(std::string_view policy);
 std::vector<std::string> builtin_policies();
 
 // Sanity before loading: known opcodes, jumps inside, ends in RET, at most BPF_MAXINSNS.
