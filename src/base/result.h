@@ -40,7 +40,7 @@ class [[nodiscard]] Result<void> {
 
   bool ok() const { return !error_.has_value(); }
   explicit operator bool() const { return ok(); }
-  void take() {}
+  void take() {}  // so that SBX_TRY serves here too
   const Error& error() const { return error_.has_value() ? *error_ : (std::abort(), *error_); }
   Error take_error() { return error_.has_value() ? std::move(*error_) : (std::abort(), std::move(*error_)); }
 

@@ -221,11 +221,6 @@ long perform(const Step& step, int (&kept)[kMaxKept]) noexcept {
     case StepKind::devpts:
       return call(SYS_mount, "devpts", step.a, "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620");
     case StepKind::overlay: return call(SYS_mount, "overlay", step.a, "overlay", MS_NOSUID | MS_NODEV, step.b);
-    case StepKind::seal: {
-      raw::mount_attr attr{};
-      attr.attr_set = step.attr;
-      return call(SYS_mount_setattr, AT_FDCWD, step.a, 0, &attr, sizeof attr);
-    }
     case StepKind::open_keep: return keep(step, kept);
   }
   return -EINVAL;

@@ -57,7 +57,6 @@ enum class StepKind : uint32_t {
   proc,          // at a with options b
   devpts,        // at a
   overlay,       // at a with options b
-  seal,          // attributes `attr` on the mount at a, not recursive
   open_keep,     // opens directory a and keeps it in slot n for the hand-over
 };
 
