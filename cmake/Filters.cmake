@@ -21,12 +21,12 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/tools/mkfilter.cc AND EXISTS ${filter_groups})
 
   file(GLOB filter_policies CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/policies/seccomp/*.toml)
   list(REMOVE_ITEM filter_policies ${filter_groups})
-  set(filter_source ${CMAKE_BINARY_DIR}/generated/builtin_filters.cc)
+  set(FILTER_SOURCE ${CMAKE_BINARY_DIR}/generated/builtin_filters.cc)
   add_custom_command(
-    OUTPUT ${filter_source}
-    COMMAND mkfilter ${filter_source} ${filter_groups} ${filter_policies}
+    OUTPUT ${FILTER_SOURCE}
+    COMMAND mkfilter ${FILTER_SOURCE} ${filter_groups} ${filter_policies}
     DEPENDS mkfilter ${filter_groups} ${filter_policies}
     COMMENT "Compiling the shipped system call filters"
     VERBATIM)
-  target_sources(sbx_seccomp PRIVATE ${filter_source})
+  target_sources(sbx_seccomp PRIVATE ${FILTER_SOURCE})
 endif()
