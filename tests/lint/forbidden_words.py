@@ -18,8 +18,8 @@ LIBRARY_WORDS = [
     (re.compile(r"(?<![\w.>])(?:std::|::)?(?:v?f?printf|f?puts|putchar|fputc|perror|v?dprintf)\s*\("), "prints"),
     (re.compile(r"std::(?:cout|cerr|clog)\b"), "prints"),
     (re.compile(r"(?<![\w.>])(?:std::|::)?(?:exit|quick_exit)\s*\("), "ends the process"),
-    (re.compile(r"(?<![\w.>])(?:std::|::)?(?:setlocale|strtod|atoi|atol|atof|isalpha|isdigit|isspace|toupper|tolower)\s*\("),
-     "asks the locale or reads numbers loosely"),
+    (re.compile(r"(?<![\w.>])(?:std::|::)?(?:setlocale|strtod|atoi|atol|atoll|atof)\s*\("),
+     "asks the locale or reads numbers loosely (base/text.h, std::from_chars)"),
     (re.compile(r"(?<![\w.>])(?:std::|::)?(?:system|popen|tmpnam|mktemp|strcpy|strcat|sprintf|gets)\s*\("),
      "is never safe on hostile text"),
 ]

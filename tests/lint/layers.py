@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Includes go one way: layers.py SOURCE_TREE, or layers.py --self-test.
 
-Reads every quoted include of src/ and tools/ against one table, and refuses circles between modules (a module is a
-header and its source file). A folder is a library; what it may include is what it may link.
+Reads every quoted include of src/ and tools/ against one table, and refuses headers that include each other in a
+circle. A folder is a library; what it may include is what it may link.
 """
 import pathlib
 import re
@@ -43,7 +43,7 @@ def includes(text):
 
 
 def circles(graph):
-    """Strongly connected components of more than one module (Tarjan)."""
+    """Strongly connected components of more than one header (Tarjan)."""
     index, low, stack, found = {}, {}, [], []
 
     def visit(node):
@@ -78,8 +78,8 @@ def check(root):
             problems.append(f"{name}: src/{folder} is not in the table of tests/lint/layers.py")
             continue
         folders, headers = MAY_INCLUDE[folder]
-        module = name.rsplit(".", 1)[0].removeprefix("src/")
-        graph.setdefault(module, set())
+        header = name.removeprefix("src/")
+        graph.setdefault(header, set())
         for line, ours, theirs in includes(text):
             if ours is None:
                 if name == CHILD and CHILD_MAY_NOT.match(theirs):
@@ -91,10 +91,10 @@ def check(root):
                 problems.append(f'{name}:{line}: write the path from src/: "{ours}"')
             elif ours.split("/")[0] not in folders and ours not in headers:
                 problems.append(f'{name}:{line}: {folder} may not include "{ours}"')
-            elif ours.rsplit(".", 1)[0] != module:
-                graph[module].add(ours.rsplit(".", 1)[0])
+            else:
+                graph[header].add(ours)
     for circle in circles(graph):
-        problems.append("modules include each other in a circle: " + ", ".join(circle))
+        problems.append("headers include each other in a circle: " + ", ".join(circle))
     return problems
 
 
