@@ -1,7 +1,8 @@
 # Thin verbs. Each is a line or two into CMake; `make run` and `make test` work on a fresh Debian 12.
 #
 #   make run                  build, then run an example in a sandbox
-#   make build                build/sbx
+#   make build                build/sbx only
+#   make all                  everything: tests, probes and benchmark programs too
 #   make test                 unit, lint and integration tests
 #   make install PREFIX=/usr/local DESTDIR=
 #   make lint asan bench fuzz clean
@@ -14,11 +15,16 @@ FUZZ_SECONDS ?= 60
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 .DEFAULT_GOAL := build
-.PHONY: build run test unit-test integration-test install lint asan asan-test bench fuzz clean
+.PHONY: all build configured run test unit-test integration-test install lint asan asan-test bench fuzz clean
 
-build:
+configured:
 	@tools/install-deps.sh build
 	@[ -f build/build.ninja ] || cmake --preset release
+
+build: configured
+	@cmake --build build -j $(JOBS) --target sbx
+
+all: configured
 	@cmake --build build -j $(JOBS)
 
 run: build
@@ -29,7 +35,7 @@ run: build
 	@echo 'build/hello.json says, among other things:'
 	@grep -E '^  "(verdict|exit_code|exit_status)"' build/hello.json
 
-test: build unit-test integration-test
+test: all unit-test integration-test
 
 unit-test:
 	@cd build && ctest --output-on-failure -j $(JOBS)
@@ -43,7 +49,7 @@ install: build
 # clang-tidy with the short list of .clang-tidy, every finding an error.
 lint:
 	@tools/install-deps.sh lint
-	@[ -f build/compile_commands.json ] || cmake --preset release
+	@[ -f build/build.ninja ] || cmake --preset release
 	@cmake --build build -j $(JOBS) --target generated_sources
 	@tools/lint.sh build $(JOBS)
 
@@ -55,7 +61,7 @@ asan:
 asan-test: asan
 	@cd build-asan && ctest --output-on-failure -j $(JOBS)
 
-bench: build
+bench: all
 	@if [ -f tests/bench/run.py ]; then python3 tests/bench/run.py --binary build/sbx; \
 	else echo 'there is no tests/bench/run.py' >&2; exit 1; fi
 
