@@ -549,6 +549,13 @@ class PlanBuilder {
     return {};
   }
 
+  static const sock_fprog* program(std::span<const sock_filter> instructions, sock_fprog& into) {
+    if (instructions.empty()) return nullptr;
+    into.len = static_cast<unsigned short>(instructions.size());
+    into.filter = const_cast<sock_filter*>(instructions.data());  // the kernel only reads it
+    return &into;
+  }
+
   void finish() {
     ChildPlan& plan = out_->plan;
     plan.uid = spec_.identity.uid;
@@ -574,11 +581,8 @@ class PlanBuilder {
     plan.landlock_ruleset = out_->landlock_ruleset_.valid() ? out_->landlock_ruleset_.get() : -1;
     plan.landlock_rules = out_->landlock_rules_.data();
     plan.landlock_rule_count = static_cast<uint32_t>(out_->landlock_rules_.size());
-    if (!options_.filter.empty()) {
-      out_->filter_.len = static_cast<unsigned short>(options_.filter.size());
-      out_->filter_.filter = const_cast<sock_filter*>(options_.filter.data());  // the kernel only reads it
-      plan.filter = &out_->filter_;
-    }
+    plan.filter = program(options_.filter, out_->filter_);
+    plan.reporting_filter = program(options_.reporting_filter, out_->reporting_filter_);
     plan.working_directory = keep_string(spec_.working_directory);
     plan.candidates = out_->candidates_.data();
     plan.argv = out_->argv_.data();

@@ -27,6 +27,7 @@ struct PlanOptions {
   uint32_t host_uid = 0;        // what spec.identity is mapped to
   uint32_t host_gid = 0;
   std::span<const sock_filter> filter;  // borrowed until the child has exec'ed; empty: none
+  std::span<const sock_filter> reporting_filter;  // likewise; see ChildPlan
   std::vector<std::string> keep;        // targets of PrivateDirOp or OverlayOp: descriptors for the supervisor
   bool terminal = false;
   uint64_t data_limit = 0;      // RLIMIT_DATA in bytes, 0: none (the backstop of sampling)
@@ -56,7 +57,7 @@ class PlannedChild {
   std::vector<unsigned long> affinity_;
   std::vector<LandlockRule> landlock_rules_;
   UniqueFd landlock_ruleset_;
-  sock_fprog filter_{};
+  sock_fprog filter_{}, reporting_filter_{};
   std::vector<const char*> candidates_, argv_, envp_;
 };
 

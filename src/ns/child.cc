@@ -303,27 +303,14 @@ int open_terminal(const ChildPlan& plan, int& master) noexcept {
   return static_cast<int>(slave);
 }
 
-void hand_over(const ChildPlan& plan, const int (&kept)[kMaxKept], int master) noexcept {
-  enter(plan, Stage::hand_over);
-  int fds[kMaxKept + 1];
-  char slots[kMaxKept + 1];  // which slot each descriptor is for
-  size_t count = 0;
-  for (int i = 0; i < kMaxKept; ++i) {
-    if (kept[i] < 0) continue;
-    slots[count] = static_cast<char>(i);
-    fds[count++] = kept[i];
-  }
-  if (master >= 0) {
-    slots[count] = static_cast<char>(kMaxKept);
-    fds[count++] = master;
-  }
-  if (count == 0) return;
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof fds)];
+// One message: each descriptor, and in the text which slot it is for.
+long send_descriptors(int socket, const int* fds, const char* slots, size_t count) noexcept {
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kSlotCount)];
   for (char& byte : control) {
     byte = 0;
     __asm__ volatile("" ::: "memory");
   }
-  iovec text{slots, count};
+  iovec text{const_cast<char*>(slots), count};
   msghdr message{};
   message.msg_iov = &text;
   message.msg_iovlen = 1;
@@ -333,12 +320,29 @@ void hand_over(const ChildPlan& plan, const int (&kept)[kMaxKept], int master) n
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(count * sizeof(int));
-  int* payload = reinterpret_cast<int*>(CMSG_DATA(header));
+  int* numbers = reinterpret_cast<int*>(CMSG_DATA(header));
   for (size_t i = 0; i < count; ++i) {
-    payload[i] = fds[i];
+    numbers[i] = fds[i];
     __asm__ volatile("" ::: "memory");
   }
-  must(plan, call(SYS_sendmsg, plan.hand_over, &message, MSG_NOSIGNAL));
+  return call(SYS_sendmsg, socket, &message, MSG_NOSIGNAL);
+}
+
+void hand_over(const ChildPlan& plan, const int (&kept)[kMaxKept], int master) noexcept {
+  enter(plan, Stage::hand_over);
+  int fds[kSlotCount];
+  char slots[kSlotCount];
+  size_t count = 0;
+  for (int i = 0; i < kMaxKept; ++i) {
+    if (kept[i] < 0) continue;
+    slots[count] = static_cast<char>(i);
+    fds[count++] = kept[i];
+  }
+  if (master >= 0) {
+    slots[count] = static_cast<char>(kTerminalSlot);
+    fds[count++] = master;
+  }
+  if (count != 0) must(plan, send_descriptors(plan.hand_over, fds, slots, count));
 }
 
 // ---- the payload until exec ------------------------------------------------------------------------------------
@@ -424,6 +428,26 @@ void apply_landlock(const ChildPlan& plan) noexcept {
   must(plan, call(SYS_landlock_restrict_self, plan.landlock_ruleset, 0));
 }
 
+constexpr unsigned long kNewListener = 1u << 3;          // SECCOMP_FILTER_FLAG_NEW_LISTENER, 5.0
+constexpr unsigned long kWaitKillableReceive = 1u << 5;  // SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, 5.19
+
+// After this only what the filter allows may follow: the supervisor has made sure of sendmsg (a call that is reported
+// while nobody holds the listener would wait for ever) and of execve.
+void load_filter(const ChildPlan& plan) noexcept {
+  if (plan.reporting_filter != nullptr) {
+    long listener = call(SYS_seccomp, SECCOMP_SET_MODE_FILTER, kNewListener | kWaitKillableReceive, plan.reporting_filter);
+    if (listener == -EINVAL) listener = call(SYS_seccomp, SECCOMP_SET_MODE_FILTER, kNewListener, plan.reporting_filter);
+    if (listener >= 0) {
+      const int fd = static_cast<int>(listener);
+      const char slot = static_cast<char>(kListenerSlot);
+      must(plan, send_descriptors(plan.hand_over, &fd, &slot, 1));
+      return;
+    }
+    if (listener != -EBUSY && listener != -EINVAL) fail(plan, listener);
+  }
+  if (plan.filter != nullptr) must(plan, call(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, plan.filter));
+}
+
 [[noreturn]] void run_payload(const ChildPlan& plan, int slave) noexcept {
   enter(plan, Stage::session);
   if (plan.new_session) {
@@ -456,7 +480,7 @@ void apply_landlock(const ChildPlan& plan) noexcept {
   must(plan, call(SYS_close_range, 3, ~0u, kCloseRangeCloexec));
 
   enter(plan, Stage::seccomp);
-  if (plan.filter != nullptr) must(plan, call(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, plan.filter));
+  load_filter(plan);
 
   // From here on only what the filter allows; the shared page needs no call. (No clock either: vdso or not.)
   plan.page->stage = static_cast<uint32_t>(Stage::exec);

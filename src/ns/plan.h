@@ -95,7 +95,11 @@ struct LandlockRule {
   uint32_t may_be_missing;
 };
 
-inline constexpr int kMaxKept = 8;  // descriptors handed over: /proc first, then keep_directories, the pty last
+// Slots of the descriptors handed over: /proc, then directories, then the terminal's master and the filter's listener.
+inline constexpr int kMaxKept = 8;
+inline constexpr int kTerminalSlot = kMaxKept;
+inline constexpr int kListenerSlot = kMaxKept + 1;
+inline constexpr int kSlotCount = kMaxKept + 2;
 
 // Written by the child, read by the supervisor; the payload never has it mapped (exec drops it).
 struct StatusPage {
@@ -120,7 +124,7 @@ struct ChildPlan {
   int hold_write = -1;       // the supervisor's end: closed first
   int exec_pipe = -1;        // write end, close-on-exec
   int event_pipe = -1;       // init writes one byte for each stop and continue; -1 without a terminal
-  int hand_over = -1;        // SOCK_SEQPACKET; closed after the one message
+  int hand_over = -1;        // SOCK_SEQPACKET: init's message with directories, the payload's with the listener
   int stdio[3] = {-1, -1, -1};  // -1: /dev/null for stdin, the terminal where tty[i]
   bool tty[3] = {};
   bool open_terminal = false;
@@ -149,6 +153,9 @@ struct ChildPlan {
   const LandlockRule* landlock_rules = nullptr;
   uint32_t landlock_rule_count = 0;
   const sock_fprog* filter = nullptr;  // nullptr: no filter
+  // The same decisions with reports: loaded with a listener, which is handed over. nullptr: none wanted. Where another
+  // listener exists already (EBUSY: a sandbox in a sandbox) or the kernel has none, `filter` is loaded instead.
+  const sock_fprog* reporting_filter = nullptr;
 
   const char* working_directory = "/";
   const char* const* candidates = nullptr;  // paths tried in order, nullptr-terminated

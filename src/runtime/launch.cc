@@ -86,17 +86,18 @@ Launched::~Launched() {
 }
 
 std::vector<UniqueFd> Launched::receive() {
-  std::vector<UniqueFd> slots(ns::kMaxKept + 1);
-  char names[ns::kMaxKept + 1];
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * (ns::kMaxKept + 1))];
-  iovec text{names, sizeof names};
-  msghdr message{};
-  message.msg_iov = &text;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  const ssize_t got = ::recvmsg(hand_over_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (got > 0) {
+  std::vector<UniqueFd> slots(ns::kSlotCount);
+  for (;;) {
+    char names[ns::kSlotCount];
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * ns::kSlotCount)];
+    iovec text{names, sizeof names};
+    msghdr message{};
+    message.msg_iov = &text;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    const ssize_t got = ::recvmsg(hand_over_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got <= 0) break;
     for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
       if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
       const size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -104,7 +105,7 @@ std::vector<UniqueFd> Launched::receive() {
         int fd;
         std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof fd);
         UniqueFd owned(fd);
-        if (i < static_cast<size_t>(got) && names[i] >= 0 && names[i] <= ns::kMaxKept) {
+        if (i < static_cast<size_t>(got) && names[i] >= 0 && names[i] < ns::kSlotCount) {
           slots[static_cast<size_t>(names[i])] = std::move(owned);
         }
       }

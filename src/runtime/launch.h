@@ -54,7 +54,7 @@ class Launched {
   int event_pipe() const { return event_pipe_.get(); }
 
   // The descriptors that init handed over, by slot; call once, after the exec pipe's end of file. Slots not filled are
-  // invalid; slot ns::kMaxKept is the pty's master.
+  // invalid. Nothing that the payload wrote can come this way: its end is closed on exec.
   std::vector<UniqueFd> receive();
   // To init, which forwards TERM, INT, HUP … to the payload; SIGKILL ends the sandbox. Fails silently when it is gone.
   void send_signal(int signal) const;

@@ -1,7 +1,9 @@
 #include "runtime/sandbox.h"
 
+#include <linux/audit.h>
 #include <linux/seccomp.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,6 +20,7 @@
 #include "runtime/supervise.h"
 #include "runtime/uid_lease.h"
 #include "seccomp/compile.h"
+#include "seccomp/evaluate.h"
 
 namespace sbx::runtime {
 namespace {
@@ -48,10 +51,25 @@ Result<HostIdentity> choose_identity(const HostFacts& facts) {
 
 // The filter in force; owns the program unless it is a shipped one.
 struct Filter {
-  seccomp::BpfProgram own;
+  seccomp::BpfProgram own, own_reporting;
   std::span<const sock_filter> program;
+  std::span<const sock_filter> reporting;  // the same with a listener; empty where it could not be handed over
   std::string policy;
 };
+
+// The listener leaves the payload's process by sendmsg, after the filter has been loaded.
+bool allows_sendmsg(std::span<const sock_filter> program) {
+  if (program.empty()) return false;
+  seccomp_data data{};
+  data.nr = SYS_sendmsg;
+#if defined(__x86_64__)
+  data.arch = AUDIT_ARCH_X86_64;
+#else
+  data.arch = AUDIT_ARCH_AARCH64;
+#endif
+  Result<uint32_t> answer = seccomp::evaluate(program, data);
+  return answer.ok() && answer.value() == SECCOMP_RET_ALLOW;
+}
 
 Result<Filter> choose_filter(const SandboxSpec& spec, bool sample_memory) {
   Filter filter;
@@ -66,11 +84,17 @@ Result<Filter> choose_filter(const SandboxSpec& spec, bool sample_memory) {
     if (filter.program.empty()) {
       return Error(ErrorKind::internal, "no shipped filter for policy '" + spec.seccomp.builtin + "'");
     }
-    return filter;
+    options.listener = true;
+    filter.reporting = seccomp::builtin_program(spec.seccomp.builtin, options);
+  } else {
+    filter.policy = "custom";
+    filter.own = SBX_TRY(seccomp::compile(spec.seccomp.rules, options));
+    filter.program = filter.own;
+    options.listener = true;
+    filter.own_reporting = SBX_TRY(seccomp::compile(spec.seccomp.rules, options));
+    filter.reporting = filter.own_reporting;
   }
-  filter.policy = "custom";
-  filter.own = SBX_TRY(seccomp::compile(spec.seccomp.rules, options));
-  filter.program = filter.own;
+  if (!allows_sendmsg(filter.reporting)) filter.reporting = {};
   return filter;
 }
 
@@ -244,6 +268,7 @@ class Run {
     plan_options.host_uid = identity.uid;
     plan_options.host_gid = identity.gid;
     plan_options.filter = filter.program;
+    plan_options.reporting_filter = filter.reporting;
     plan_options.keep = options_.keep_directories;
     const size_t space_index = add_space_directory(plan_options.keep);
     plan_options.terminal = stdio->needs_pty();
@@ -285,6 +310,12 @@ class Run {
     fill_usage(outcome, run);
     fill_verdict(outcome, run);
     outcome.limits_hit = std::move(run.limits_hit);
+    outcome.denials = std::move(run.denials);
+    if (!run.listening) {
+      outcome.denials_note = filter.program.empty() ? "no filter is loaded" : "the filter answers by itself here: no listener could be had";
+    } else if (run.denials_overflowed) {
+      outcome.denials_note = "only the first 64 different calls are counted";
+    }
     for (size_t i = 0; i < options_.keep_directories.size(); ++i) {
       const int slot = i < child->keep_slots.size() ? child->keep_slots[i] : -1;
       if (slot >= 0 && static_cast<size_t>(slot) < run.handed_over.size()) {

@@ -11,6 +11,7 @@
 
 #include "base/sys.h"
 #include "base/text.h"
+#include "runtime/denials.h"
 #include "runtime/sampler.h"
 
 namespace sbx::runtime {
@@ -21,7 +22,7 @@ constexpr int64_t kFirstLookMs = 5;
 constexpr int64_t kGraceMs = 5000;      // from a forwarded TERM, INT or HUP to the end by force
 constexpr int kDrainMs = 2000;
 
-enum Tag : uint64_t { kExec = 1, kPid, kWall, kLook, kSignals, kEvents, kGrace, kStdio = 100 };
+enum Tag : uint64_t { kExec = 1, kPid, kWall, kLook, kSignals, kEvents, kGrace, kDenials, kStdio = 100 };
 
 uint64_t monotonic_ns() {
   timespec now{};
@@ -99,6 +100,10 @@ class Supervisor {
     check_output();
     final_look();
     in_.stdio->finish();
+    if (denials_) {
+      out_.denials_overflowed = denials_->overflowed();
+      out_.denials = denials_->take();
+    }
     return std::move(out_);
   }
 
@@ -177,6 +182,9 @@ class Supervisor {
         look();
         return {};
       }
+      case kDenials:
+        if (!denials_->on_ready()) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, denials_->fd(), nullptr);
+        return {};
       case kSignals: return on_signal();
       case kEvents: return on_job_control();
       default: in_.stdio->on_ready(tag, events); return {};
@@ -191,7 +199,13 @@ class Supervisor {
     out_.ran = true;
     out_.exec_ns = monotonic_ns();
     out_.handed_over = in_.launched->receive();
-    UniqueFd& master = out_.handed_over[ns::kMaxKept];
+    UniqueFd& listener = out_.handed_over[ns::kListenerSlot];
+    if (listener.valid()) {
+      denials_.emplace(std::move(listener));
+      out_.listening = true;
+      SBX_TRY(watch(denials_->fd(), kDenials));
+    }
+    UniqueFd& master = out_.handed_over[ns::kTerminalSlot];
     if (master.valid()) SBX_TRY(in_.stdio->attach_pty(std::move(master)));
     if (!out_.handed_over[0].valid()) return {};
     sampler_.emplace(out_.handed_over[0].get());
@@ -317,6 +331,7 @@ class Supervisor {
   SuperviseResult out_;
   UniqueFd epoll_, wall_, look_, grace_;
   std::optional<TreeSampler> sampler_;
+  std::optional<DenialLog> denials_;
   bool disk_full_ = false, inodes_full_ = false, pids_full_ = false, output_seen_ = false;
   uint64_t next_exact_ns_ = 0;
 };

@@ -27,6 +27,9 @@ struct SuperviseResult {
   bool payload_ended = false;
   int wait_status = 0;
   std::vector<LimitHit> limits_hit;
+  std::vector<Denial> denials;
+  bool denials_overflowed = false;
+  bool listening = false;         // denials were reported
   struct rusage usage {};
   Micros wall;
   uint64_t peak_bytes = 0;        // by sampling
