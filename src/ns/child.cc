@@ -550,7 +550,7 @@ void reap(const ChildPlan& plan, long payload) noexcept {
                           uint64_t{1} << (SIGHUP - 1) | uint64_t{1} << (SIGQUIT - 1) | uint64_t{1} << (SIGUSR1 - 1) |
                           uint64_t{1} << (SIGUSR2 - 1) | uint64_t{1} << (SIGCONT - 1);
   for (;;) {
-    siginfo_t info;
+    siginfo_t info{};
     const long signal = call(SYS_rt_sigtimedwait, &wanted, &info, nullptr, 8);
     if (signal == SIGCHLD) {
       reap(plan, payload);

@@ -45,7 +45,9 @@ void each_process(int proc, Visit visit) {
     for (long at = 0; at < got;) {
       const auto* entry = reinterpret_cast<const LinuxDirent64*>(buffer + at);
       at += entry->length;
-      if (entry->name[0] >= '1' && entry->name[0] <= '9') visit(entry->name, std::atoi(entry->name));
+      if (entry->name[0] >= '1' && entry->name[0] <= '9') {
+        visit(entry->name, static_cast<int>(std::strtol(entry->name, nullptr, 10)));
+      }
     }
   }
 }
