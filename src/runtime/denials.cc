@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 
 #include "base/sys.h"
 #include "base/text.h"
@@ -26,7 +27,7 @@ void describe(uint32_t host_pid, Denial& denial) {
     if (starts_with(line, "Name:\t")) denial.process = line.substr(6);
     if (starts_with(line, "NSpid:")) {
       const size_t last = line.find_last_of("\t ");
-      if (last != std::string::npos) denial.pid = std::atoi(line.c_str() + last + 1);
+      if (last != std::string::npos) denial.pid = static_cast<int>(std::strtol(line.c_str() + last + 1, nullptr, 10));
     }
   }
 }
