@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -239,6 +240,68 @@ TEST_CASE("jumps of any length reach their target") {
   CHECK(decide(program, "fcntl", {0, 0x2ffffffff}) == SECCOMP_RET_ALLOW);
   CHECK(decide(program, "fcntl", {0, 0x300000000}) == kPerm);
   CHECK(decide(program, "open") == kPerm);
+}
+
+TEST_CASE("programs of every length around the reach of a jump decide the same") {
+  // One alternative more at a time: each jump over this block, true or false, passes 255 at some length.
+  std::vector<SyscallRule> rules;
+  for (unsigned i = 0; i < 300; ++i) {
+    rules.push_back(rule("ioctl", error_number(static_cast<uint16_t>(1 + i % 2)), {{.index = 1, .op = Op::equal, .value = 1000 + 3 * i, .low32 = true}}));
+    std::vector<SyscallRule> all = rules;
+    all.push_back(rule("ioctl", kAllow));
+    all.push_back(rule("read", kAllow));
+    all.push_back(rule("fcntl", kAllow, {{.index = 1, .op = Op::any_bit, .mask = 4}, {.index = 2, .op = Op::not_equal, .value = 9}}));
+    const BpfProgram program = compiled(startable(std::move(all)));
+    INFO(program.size());
+    seccomp_data foreign{};
+    foreign.arch = AUDIT_ARCH_I386;
+    CHECK(evaluate(program, foreign).value() == SECCOMP_RET_KILL_PROCESS);
+    CHECK(decide_number(program, 0x40000000) == SECCOMP_RET_KILL_PROCESS);
+    CHECK(decide_number(program, 600) == kPerm);
+    CHECK(decide(program, "read") == SECCOMP_RET_ALLOW);
+    CHECK(decide(program, "write") == kPerm);
+    CHECK(decide(program, "mseal") == kPerm);
+    CHECK(decide(program, "exit_group") == SECCOMP_RET_ALLOW);
+    CHECK(decide(program, "ioctl", {0, 1000}) == (SECCOMP_RET_ERRNO | 1));
+    CHECK(decide(program, "ioctl", {0, 1000 + 3 * i}) == (SECCOMP_RET_ERRNO | (1 + i % 2)));
+    CHECK(decide(program, "ioctl", {0, 5}) == SECCOMP_RET_ALLOW);
+    CHECK(decide(program, "fcntl", {0, 4, 8}) == SECCOMP_RET_ALLOW);
+    CHECK(decide(program, "fcntl", {0, 4, 9}) == kPerm);
+    CHECK(decide(program, "fcntl", {0, 3, 8}) == kPerm);
+  }
+}
+
+TEST_CASE("random rules decide as their tests say, whatever was compared before") {
+  std::mt19937_64 random(4);
+  const auto pick = [&](size_t count) { return static_cast<size_t>(random() % count); };
+  const uint64_t values[] = {0, 1, 2, 3, 0x100000000, 0x100000001, 0x200000002, 0xffffffff00000003};
+  for (int round = 0; round < 1500; ++round) {
+    std::vector<SyscallRule> rules;
+    for (size_t r = 1 + pick(6); r > 0; --r) {
+      std::vector<ArgumentTest> tests;
+      for (size_t t = 1 + pick(3); t > 0; --t) {
+        ArgumentTest test{.index = static_cast<unsigned>(pick(2)), .op = static_cast<Op>(pick(9)), .mask = ~uint64_t{0}, .value = values[pick(8)], .low32 = pick(2) == 0};
+        if (test.low32) test.value &= 0xffffffff;
+        if (test.op == Op::masked_equal || test.op == Op::masked_not_equal || test.op == Op::any_bit) {
+          test.mask = test.low32 ? 1 + pick(3) : values[1 + pick(7)];
+          test.value &= test.mask;
+        }
+        tests.push_back(test);
+      }
+      rules.push_back(rule("ioctl", error_number(static_cast<uint16_t>(1 + pick(4))), std::move(tests)));
+    }
+    const BpfProgram program = compiled(startable(rules));
+    for (int sample = 0; sample < 12; ++sample) {
+      const std::vector<uint64_t> arguments = {values[pick(8)], values[pick(8)]};
+      uint32_t expected = kPerm;
+      for (const SyscallRule& candidate : rules) {
+        if (!std::all_of(candidate.tests.begin(), candidate.tests.end(), [&](const ArgumentTest& t) { return holds(t, arguments[t.index]); })) continue;
+        expected = SECCOMP_RET_ERRNO | candidate.verdict.errnum;
+        break;
+      }
+      CHECK_MESSAGE(decide(program, "ioctl", arguments) == expected, "round ", round);
+    }
+  }
 }
 
 TEST_CASE("rules that make too long a filter are an error that says so") {
