@@ -40,25 +40,18 @@ Result<SyscallRules> builtin_syscall_rules(const std::string& policy) {
   return parse_syscall_policy(*text, policy + ".toml", groups);
 }
 
+Result<std::vector<SyscallGroup>> builtin_syscall_groups() {
+  const std::string_view text = SBX_TRY(groups_text());
+  return parse_syscall_groups(text, "groups.toml");
+}
+
 Result<std::vector<std::string>> syscall_group(const std::string& group) {
   std::vector<std::string> known;
-  const std::string_view text = SBX_TRY(groups_text());
-  for (SyscallGroup& candidate : SBX_TRY(parse_syscall_groups(text, "groups.toml"))) {
+  for (SyscallGroup& candidate : SBX_TRY(builtin_syscall_groups())) {
     if (candidate.name == group) return std::move(candidate.calls);
     known.push_back(candidate.name);
   }
   return no_such("group of system calls", group, known);
-}
-
-std::string group_of_syscall(const std::string& call) {
-  const Result<std::string_view> text = groups_text();
-  if (!text.ok()) return "";
-  const Result<std::vector<SyscallGroup>> groups = parse_syscall_groups(text.value(), "groups.toml");
-  if (!groups.ok()) return "";
-  for (const SyscallGroup& group : groups.value())
-    for (const std::string& member : group.calls)
-      if (member == call) return group.name;
-  return "";
 }
 
 }  // namespace sbx

@@ -1,8 +1,7 @@
 #include "policy/syscall_groups.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
+#include <charconv>
 #include <cstring>
 #include <map>
 #include <set>
@@ -55,14 +54,17 @@ Result<std::vector<const TomlValue*>> read_names(const TomlValue& value, const s
   return names;
 }
 
-// An integer, or a string with one in C notation, as 64 bits. Negative integers are two's complement.
+// An integer, or a string with a decimal or 0x number, as 64 bits. Negative integers are two's complement.
 Result<uint64_t> read_bits(const TomlValue& value, const std::string& name) {
   if (value.is(Kind::integer)) return static_cast<uint64_t>(value.integer);
-  if (value.is(Kind::string) && !value.string.empty() && value.string[0] >= '0' && value.string[0] <= '9') {
-    errno = 0;
-    char* end = nullptr;
-    const unsigned long long number = std::strtoull(value.string.c_str(), &end, 0);
-    if (errno == 0 && end == value.string.c_str() + value.string.size()) return static_cast<uint64_t>(number);
+  if (value.is(Kind::string)) {
+    std::string_view digits = value.string;
+    const bool hexadecimal = starts_with(digits, "0x");
+    if (hexadecimal) digits.remove_prefix(2);
+    uint64_t number = 0;
+    const char* const last = digits.data() + digits.size();
+    const std::from_chars_result end = std::from_chars(digits.data(), last, number, hexadecimal ? 16 : 10);
+    if (end.ec == std::errc() && end.ptr == last) return number;
   }
   return toml_error(name, value, "must be an integer, or a string with an unsigned one such as \"0xffffffff00000000\"");
 }

@@ -50,9 +50,10 @@ std::string format_syscall_answer(const SyscallVerdict& verdict);
 // The rules of a shipped policy, from the embedded texts. Errors: policy, with did-you-mean.
 Result<SyscallRules> builtin_syscall_rules(const std::string& policy);
 
+// The shipped groups, from the embedded text; parsed at each call.
+Result<std::vector<SyscallGroup>> builtin_syscall_groups();
+
 // Names of the calls in a group ("@network-io" without the @). Errors: policy, with did-you-mean.
 Result<std::vector<std::string>> syscall_group(const std::string& group);
-// The group that a call stands in, "" for none.
-std::string group_of_syscall(const std::string& call);
 
 }  // namespace sbx

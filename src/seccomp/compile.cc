@@ -89,6 +89,12 @@ Error unknown_name(const SyscallRule& rule) {
   return std::move(error).with_origin(rule.origin);
 }
 
+Error too_long() {
+  return Error(ErrorKind::policy, "the rules make a filter of more than " + std::to_string(BPF_MAXINSNS) +
+                                      " instructions, which the kernel does not load")
+      .with_hint("use fewer rules with argument tests");
+}
+
 // Puts a guard before what the rules say about a call, unless they deny it anyhow.
 void guard(std::map<unsigned, Alternatives>& calls, uint32_t otherwise, const CompileOptions& options,
            const std::string& name, std::vector<ArgumentTest> tests, uint32_t answer) {
@@ -498,18 +504,14 @@ Result<BpfProgram> compile(const SyscallRules& rules, const CompileOptions& opti
   for (const auto& [list, label] : blocks) {
     code.bind(label);
     tests.emit(list);
-    if (code.size() > BPF_MAXINSNS) break;
+    if (code.size() > BPF_MAXINSNS) return too_long();
   }
   for (const auto& [answer, label] : answers) {
     code.bind(label);
     code.emit(BPF_RET | BPF_K, answer);
   }
-  if (code.size() > BPF_MAXINSNS)
-    return Error(ErrorKind::policy, "the rules make a filter of more than " + std::to_string(BPF_MAXINSNS) +
-                                        " instructions, which the kernel does not load")
-        .with_hint("use fewer rules with argument tests");
-
   BpfProgram program = std::move(code).finish();
+  if (program.size() > BPF_MAXINSNS) return too_long();
   SBX_TRY(check_program(program));
   SBX_TRY(check_startable(program, options.arch));
   return program;
