@@ -1,11 +1,11 @@
 // Native TOML policies to layers, driven by the key table. A key that the table does not have is an error.
-#include <cerrno>
 #include <cmath>
-#include <cstring>
+#include <optional>
 
 #include "base/text.h"
 #include "policy/layer.h"
 #include "policy/loader.h"
+#include "policy/syscall_groups.h"
 #include "policy/toml_document.h"
 
 namespace sbx {
@@ -213,118 +213,6 @@ Result<FsOp> read_mount(const Reader& reader, const TomlValue& entry) {
                      .origin = origin});
 }
 
-// ---- [[seccomp.rule]] -----------------------------------------------------------------------------------------
-
-const std::vector<std::string> kRuleKeys = {"calls", "action", "errno", "args"};
-const std::vector<std::string> kTestKeys = {"index", "op", "value", "mask", "low32"};
-
-Result<uint16_t> read_errno(const Reader& reader, const TomlValue& value) {
-  // Linux errnos that a system call can return end below this.
-  constexpr int kLastErrno = 133;
-  if (value.is(TomlValue::Kind::integer)) {
-    if (value.integer >= 1 && value.integer <= kLastErrno) return static_cast<uint16_t>(value.integer);
-  } else if (value.is(TomlValue::Kind::string)) {
-    for (int errnum = 1; errnum <= kLastErrno; ++errnum) {
-      const char* text = strerrorname_np(errnum);
-      if (text != nullptr && value.string == text) return static_cast<uint16_t>(errnum);
-    }
-  }
-  return reader.error(value, "errno is a name or number of an error").with_hint("write errno = \"EPERM\"");
-}
-
-Result<uint64_t> read_number(const Reader& reader, const TomlValue& value, const std::string& what) {
-  if (!value.is(TomlValue::Kind::integer) || value.integer < 0)
-    return reader.error(value, what + " is a whole number, not negative");
-  return static_cast<uint64_t>(value.integer);
-}
-
-Result<ArgumentTest> read_test(const Reader& reader, const TomlValue& entry) {
-  if (!entry.is(TomlValue::Kind::table))
-    return reader.error(entry, "an argument test is a table").with_hint("write { index = 0, op = \"==\", value = 1 }");
-  for (const TomlValue& item : entry.items) {
-    bool known = false;
-    for (const std::string& key : kTestKeys) known = known || key == item.key;
-    if (!known) return unknown_key(reader, item, item.key, kTestKeys);
-  }
-  ArgumentTest test;
-  const TomlValue* index = entry.find("index");
-  if (index == nullptr) return reader.error(entry, "an argument test without an index").with_hint("write index = 0");
-  const uint64_t number = SBX_TRY(read_number(reader, *index, "index"));
-  if (number > 5) return reader.error(*index, "system calls have arguments 0 to 5");
-  test.index = static_cast<unsigned>(number);
-  const TomlValue* mask = entry.find("mask");
-  if (mask != nullptr) test.mask = SBX_TRY(read_number(reader, *mask, "mask"));
-  const TomlValue* op = entry.find("op");
-  const std::string text = op != nullptr ? SBX_TRY(read_text(reader, *op, "op")) : "==";
-  using Op = ArgumentTest::Op;
-  if (text == "==") test.op = mask != nullptr ? Op::masked_equal : Op::equal;
-  else if (text == "!=") test.op = mask != nullptr ? Op::masked_not_equal : Op::not_equal;
-  else if (text == "any" && mask != nullptr) test.op = Op::any_bit;
-  else if (text == "<" && mask == nullptr) test.op = Op::less;
-  else if (text == "<=" && mask == nullptr) test.op = Op::less_equal;
-  else if (text == ">" && mask == nullptr) test.op = Op::greater;
-  else if (text == ">=" && mask == nullptr) test.op = Op::greater_equal;
-  else
-    return reader.error(*op, quoted(text) + " is no comparison here")
-        .with_hint("write ==, !=, <, <=, >, >=; with a mask ==, != or any");
-  const TomlValue* value = entry.find("value");
-  if (test.op == Op::any_bit) {
-    if (value != nullptr) return reader.error(*value, "op \"any\" compares with the mask and takes no value");
-  } else {
-    if (value == nullptr) return reader.error(entry, "an argument test without a value").with_hint("write value = 0");
-    test.value = SBX_TRY(read_number(reader, *value, "value"));
-  }
-  test.low32 = SBX_TRY(read_boolean(reader, entry.find("low32"), "low32"));
-  return test;
-}
-
-Status read_rule(const Reader& reader, const TomlValue& entry, std::vector<SyscallRule>& rules) {
-  for (const TomlValue& item : entry.items) {
-    bool known = false;
-    for (const std::string& key : kRuleKeys) known = known || key == item.key;
-    if (!known) return unknown_key(reader, item, item.key, kRuleKeys);
-  }
-  const TomlValue* calls = entry.find("calls");
-  const TomlValue* action = entry.find("action");
-  if (calls == nullptr || action == nullptr)
-    return reader.error(entry, "seccomp.rule needs calls and action")
-        .with_hint("write calls = [\"socket\"] and action = \"deny\"");
-  const std::vector<std::string> names = SBX_TRY(read_texts(reader, "calls", *calls));
-  const KeyRow* name_row = find_key("seccomp.deny");
-  if (Status status = check_value(*name_row, names); !status.ok())
-    return status.take_error().with_origin(toml_place(reader.name, *calls));
-
-  SyscallRule rule;
-  const std::string text = SBX_TRY(read_text(reader, *action, "action"));
-  if (text == "allow") rule.verdict.action = SyscallAction::allow;
-  else if (text == "errno") rule.verdict.action = SyscallAction::errno_value;
-  else if (text == "deny") rule.verdict.action = SyscallAction::notify;
-  else if (text == "kill") rule.verdict.action = SyscallAction::kill;
-  else if (text == "log") rule.verdict.action = SyscallAction::log;
-  else
-    return reader.error(*action, quoted(text) + " is no action")
-        .with_hint("write \"allow\", \"deny\" (EPERM, reported), \"errno\", \"kill\" or \"log\"");
-  const TomlValue* errnum = entry.find("errno");
-  if (rule.verdict.action == SyscallAction::errno_value) {
-    if (errnum == nullptr)
-      return reader.error(*action, "action \"errno\" needs an errno").with_hint("write errno = \"ENOSYS\"");
-    rule.verdict.errnum = SBX_TRY(read_errno(reader, *errnum));
-  } else if (errnum != nullptr) {
-    return reader.key_error(*errnum, "errno goes with action \"errno\" only");
-  }
-  if (const TomlValue* args = entry.find("args")) {
-    if (!args->is(TomlValue::Kind::array)) return reader.error(*args, "args is a list of argument tests");
-    if (args->items.size() > 6) return reader.error(*args, "more than 6 argument tests");
-    for (const TomlValue& item : args->items) rule.tests.push_back(SBX_TRY(read_test(reader, item)));
-  }
-  rule.origin = toml_place(reader.name, entry);
-  for (const std::string& name : names) {
-    rule.name = name;
-    rules.push_back(rule);
-  }
-  return {};
-}
-
 // ---- the document ---------------------------------------------------------------------------------------------
 
 std::vector<std::string> all_paths() {
@@ -378,7 +266,8 @@ Status read_table(const Reader& reader, const TomlValue& table, const std::strin
     }
     if (path == "seccomp.rule") {
       const auto read = [&](const TomlValue& entry) -> Status {
-        SBX_TRY(read_rule(reader, entry, layer.syscall_rules));
+        for (SyscallRule& rule : SBX_TRY(parse_syscall_rule(entry, reader.name)))
+          layer.syscall_rules.push_back(std::move(rule));
         if (layer.syscall_rules.size() > kMostRules) return reader.error(entry, "more than 1024 system call rules");
         return {};
       };

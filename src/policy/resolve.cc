@@ -58,7 +58,12 @@ bool is_as_tight(std::string_view path, const KeyValue& before, const KeyValue& 
                        [&](const std::string& name) { return std::find(had.begin(), had.end(), name) != had.end(); });
   }
   if (path == "net.mode") return std::get<std::string>(next) == "none";
-  if (path == "seccomp.policy") return std::get<std::string>(next) == "strict";
+  if (path == "seccomp.policy") {
+    // strict and judge both refuse more than the rest; neither refuses all that the other does.
+    const auto* had = std::get_if<std::string>(&before);
+    const std::string& wants = std::get<std::string>(next);
+    return had != nullptr && *had != "strict" && *had != "judge" && (wants == "strict" || wants == "judge");
+  }
   return false;  // fs.root, and every key that nobody has thought about here
 }
 
@@ -181,34 +186,76 @@ Status fill_limits(const Merged& merged, const ResolveInput& input, SandboxSpec&
 
 // ---- system calls ---------------------------------------------------------------------------------------------
 
-Status append_calls(const TextList& names, SyscallVerdict verdict, const std::string& origin,
-                    std::vector<SyscallRule>& rules) {
-  for (const std::string& name : names) {
-    SyscallRule rule{.name = name, .verdict = verdict, .origin = origin};
-    if (name.front() != '@') {
-      rules.push_back(std::move(rule));
-      continue;
-    }
-    rule.group = name.substr(1);
-    Result<std::vector<std::string>> calls = syscall_group(rule.group);
-    if (!calls.ok()) {
-      const Error problem = calls.take_error();
-      return refuse(origin, problem.text()).with_hint(problem.hint());
-    }
-    for (const std::string& call : calls.value()) {
-      rule.name = call;
-      rules.push_back(rule);
-    }
+// The shipped groups, read when a policy changes something.
+class Groups {
+ public:
+  static Result<Groups> read() {
+    const std::string_view* text = embedded_file("policies/seccomp/groups.toml");
+    if (text == nullptr) return Error(ErrorKind::internal, "the groups of system calls are not embedded");
+    Groups groups;
+    groups.groups_ = SBX_TRY(parse_syscall_groups(*text, "groups.toml"));
+    return groups;
   }
-  return {};
-}
 
-Status fill_seccomp(std::span<const PolicyLayer> layers, const Merged& merged, SandboxSpec& spec) {
-  const std::string policy = SBX_TRY(merged.get<std::string>("seccomp.policy"));
+  // Rules for one element of seccomp.allow or seccomp.deny, a call or an @group. A call that is allowed keeps the
+  // argument tests of its group, as in a shipped policy; only a [[seccomp.rule]] lifts them.
+  Status append(const std::string& element, bool allow, const std::string& origin,
+                std::vector<SyscallRule>& rules) const {
+    const bool is_group = element.front() == '@';
+    bool found = false;
+    for (const SyscallGroup& group : groups_) {
+      if (is_group && element.substr(1) != group.name) continue;
+      for (const std::string& call : group.calls) {
+        if (!is_group && call != element) continue;
+        found = true;
+        if (!allow) {
+          rules.push_back(plain(call, SyscallAction::notify, group.name, origin));
+          continue;
+        }
+        for (SyscallRule rule : group.rules) {
+          if (rule.name != call) continue;
+          rule.origin = origin;
+          rules.push_back(std::move(rule));
+        }
+      }
+    }
+    if (found) return {};
+    if (is_group) {
+      const Result<std::vector<std::string>> unknown = syscall_group(element.substr(1));
+      if (unknown.ok()) return {};  // a group without calls
+      return refuse(origin, unknown.error().text()).with_hint(unknown.error().hint());
+    }
+    // In no group: a name that only the compiler of filters can judge.
+    rules.push_back(plain(element, allow ? SyscallAction::allow : SyscallAction::notify, "", origin));
+    return {};
+  }
+
+  static SyscallRule plain(const std::string& call, SyscallAction action, const std::string& group,
+                           const std::string& origin) {
+    SyscallRule rule;
+    rule.name = call;
+    rule.verdict.action = action;
+    rule.group = group;
+    rule.origin = origin;
+    return rule;
+  }
+
+ private:
+  std::vector<SyscallGroup> groups_;
+};
+
+Status fill_seccomp(std::span<const PolicyLayer> layers, const Merged& merged, bool compile_step, SandboxSpec& spec) {
+  std::string policy = SBX_TRY(merged.get<std::string>("seccomp.policy"));
+  if (compile_step) {
+    // A compiler starts other programs and locks files, which a policy for the compiled program may well refuse.
+    policy = "build";
+    spec.origins["seccomp.policy"] = "compile step";
+  }
   const bool exists = embedded_file("policies/seccomp/" + policy + ".toml") != nullptr && policy != "groups";
   bool changed = !SBX_TRY(merged.get<TextList>("seccomp.allow")).empty() ||
                  !SBX_TRY(merged.get<TextList>("seccomp.deny")).empty();
   for (const PolicyLayer& layer : layers) changed = changed || !layer.syscall_rules.empty();
+  changed = changed || spec.hardening.nested_userns;
   spec.seccomp = SeccompSpec{.enabled = true, .builtin = policy, .rules = {}};
   if (exists && !changed) return {};
 
@@ -217,23 +264,23 @@ Status fill_seccomp(std::span<const PolicyLayer> layers, const Merged& merged, S
     const Error problem = base.take_error();
     return refuse(merged.origin("seccomp.policy"), problem.text()).with_hint(problem.hint());
   }
-  // The first rule of a name that holds decides. The latest layer stands first; in each, what it denies, then what it
-  // allows, then its rules; the shipped policy is last. A denied call is answered as the shipped policy answers what
-  // it does not list.
+  // The first rule of a name that holds decides. The latest layer stands first; in each its rules, then what it denies,
+  // then what it allows; the shipped policy is last.
+  const Groups groups = SBX_TRY(Groups::read());
   std::vector<SyscallRule> rules;
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
+    rules.insert(rules.end(), layer->syscall_rules.begin(), layer->syscall_rules.end());
     for (const char* key : {"seccomp.deny", "seccomp.allow"}) {
       const auto place = layer->values.find(key);
       if (place == layer->values.end()) continue;
-      const bool allows = key == std::string_view("seccomp.allow");
-      const SyscallVerdict verdict = allows ? SyscallVerdict{SyscallAction::allow, 0} : base.value().otherwise;
-      SBX_TRY(append_calls(std::get<TextList>(place->second.value), verdict, place->second.origin, rules));
+      for (const std::string& element : std::get<TextList>(place->second.value))
+        SBX_TRY(groups.append(element, key == std::string_view("seccomp.allow"), place->second.origin, rules));
     }
-    for (const SyscallRule& rule : layer->syscall_rules) {
-      const size_t first = rules.size();
-      SBX_TRY(append_calls({rule.name}, rule.verdict, rule.origin, rules));
-      for (size_t i = first; i < rules.size(); ++i) rules[i].tests = rule.tests;
-    }
+  }
+  if (spec.hardening.nested_userns) {
+    // The shipped policies refuse the flags that make namespaces; clone3 stays away, its flags cannot be told apart.
+    for (const char* call : {"clone", "unshare", "setns"})
+      rules.push_back(Groups::plain(call, SyscallAction::allow, "", merged.origin("hardening.nested_userns")));
   }
   spec.seccomp.builtin.clear();
   spec.seccomp.rules = base.take();
@@ -476,7 +523,7 @@ Result<SandboxSpec> resolve(std::span<const PolicyLayer> layers, const HostFacts
   spec.hardening.keep_capabilities = SBX_TRY(merged.get<TextList>("hardening.capabilities"));
 
   SBX_TRY(fill_limits(merged, input, spec));
-  SBX_TRY(fill_seccomp(layers, merged, spec));
+  SBX_TRY(fill_seccomp(layers, merged, input.compile_step, spec));
   SBX_TRY(fill_environment(layers, input, spec));
   SBX_TRY(fill_files(layers, facts, input, spec));
   return spec;

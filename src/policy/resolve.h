@@ -34,7 +34,8 @@ struct ResolveInput {
   // The host's resolver settings with links resolved (host_resolver_config()), shown when the network is the host's;
   // "": none.
   std::string resolv_conf;
-  // The compile step: limits.compile_time and limits.compile_memory take the place of time and memory.
+  // The compile step: limits.compile_time and limits.compile_memory take the place of time and memory, the
+  // system call policy is "build" (changed as the layers say), and CPU time is not limited.
   bool compile_step = false;
 };
 

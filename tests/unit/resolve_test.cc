@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "base/text.h"
 #include "policy/loader.h"
 #include "policy/resolve.h"
+#include "policy/syscall_groups.h"
 
 using namespace sbx;
 
@@ -175,6 +175,22 @@ TEST_CASE("the compile step has its own time and memory, and no limit of CPU tim
   CHECK(spec.origins.at("limits.memory") == "flag --compile-memory");
 }
 
+TEST_CASE("the compile step keeps the calls that compilers need, whatever the program may call") {
+  ResolveInput input;
+  input.compile_step = true;
+  CHECK(spec_with({load_policy("strict", {}).take()}, input).seccomp.builtin == "build");
+  CHECK(spec_with({load_policy("strict", {}).take()}).seccomp.builtin == "strict");
+}
+
+TEST_CASE("every shipped policy resolves on top of the default") {
+  for (const std::string& name : policy_names({})) {
+    CAPTURE(name);
+    const SandboxSpec spec = spec_with({load_policy(name, {}).take()});
+    CHECK(spec.limits.disk < *spec.limits.memory);
+    CHECK(spec.seccomp.builtin == name);
+  }
+}
+
 TEST_CASE("environment: the default below the runner, every other policy above, the toolchain first on PATH") {
   ResolveInput input;
   input.environment = {{"LANG", "de_DE.UTF-8"}, {"RUNNER", "1"}, {"A", "runner"}};
@@ -244,14 +260,20 @@ TEST_CASE("system calls: a shipped policy stays a name, changes come in front of
   CHECK(rules[0].verdict.action == SyscallAction::allow);
   CHECK(rules[0].origin == "flag --allow-syscall");
   CHECK(rules[1].name == "ptrace");
-  CHECK(rules[1].verdict == spec.seccomp.rules.otherwise);
+  CHECK(rules[1].verdict.action == SyscallAction::notify);
+  CHECK(rules[1].origin == "p.toml:2:1");
   CHECK(rules[2].name == "ptrace");
   CHECK(rules[3].name == "bpf");
   CHECK(rules[3].origin == "p.toml:3:1");
+  const SyscallRules shipped = builtin_syscall_rules("default").take();
+  REQUIRE(rules.size() == shipped.rules.size() + 4);
+  CHECK(std::vector<SyscallRule>(rules.begin() + 4, rules.end()) == shipped.rules);
+  CHECK(spec.seccomp.rules.otherwise == shipped.otherwise);
+  CHECK(spec.seccomp.rules.unknown == shipped.unknown);
 
   const SandboxSpec group = spec_with({flags({{"seccomp.deny", "@network-io"}})});
   CHECK(group.seccomp.rules.rules[0].group == "network-io");
-  CHECK(group.seccomp.rules.rules[0].name.front() != '@');
+  CHECK(group.seccomp.rules.rules[0].verdict.action == SyscallAction::notify);
 
   const Result<SandboxSpec> unknown = resolve_with({flags({{"seccomp.deny", "@netwrok-io"}})});
   REQUIRE_FALSE(unknown.ok());
@@ -261,6 +283,27 @@ TEST_CASE("system calls: a shipped policy stays a name, changes come in front of
   REQUIRE_FALSE(no_policy.ok());
   CHECK(no_policy.error().origin() == "flag --seccomp");
   CHECK_FALSE(resolve_with({flags({{"seccomp.policy", "groups"}})}).ok());
+}
+
+TEST_CASE("a call allowed by name keeps the argument tests of its group, a rule lifts them") {
+  const SandboxSpec tested = spec_with({flags({{"seccomp.allow", "clone"}})});
+  CHECK(tested.seccomp.rules.rules[0].name == "clone");
+  CHECK_FALSE(tested.seccomp.rules.rules[0].tests.empty());
+  const SandboxSpec lifted = spec_with({parsed("[[seccomp.rule]]\ncalls = [\"clone\"]\nanswer = \"allow\"\n")});
+  CHECK(lifted.seccomp.rules.rules[0].name == "clone");
+  CHECK(lifted.seccomp.rules.rules[0].tests.empty());
+}
+
+TEST_CASE("nested user namespaces open the calls that make them, below what policies say") {
+  const SandboxSpec spec =
+      spec_with({parsed("[hardening]\nnested_userns = true\n[seccomp]\ndeny = [\"setns\"]\n")});
+  CHECK(spec.hardening.nested_userns);
+  CHECK(spec.seccomp.builtin.empty());
+  REQUIRE(spec.seccomp.rules.rules.size() > 3);
+  CHECK(spec.seccomp.rules.rules[0].name == "setns");
+  CHECK(spec.seccomp.rules.rules[0].verdict.action == SyscallAction::notify);
+  CHECK(spec.seccomp.rules.rules[1].name == "clone");
+  CHECK(spec.seccomp.rules.rules[1].verdict.action == SyscallAction::allow);
 }
 
 TEST_CASE("a policy that may only tighten is refused where it loosens") {
@@ -285,7 +328,7 @@ TEST_CASE("a policy that may only tighten is refused where it loosens") {
       {"[sandbox]\nuid = 0\n", "sandbox.uid"},
       {"[sandbox]\nipc_namespace = false\n", "sandbox.ipc_namespace"},
       {"[[fs.mount]]\nsource = \"/srv/a\"\n", "fs.mount"},
-      {"[[seccomp.rule]]\ncalls = [\"bpf\"]\naction = \"allow\"\n", "allows the system call \"bpf\""},
+      {"[[seccomp.rule]]\ncalls = [\"bpf\"]\nanswer = \"allow\"\n", "allows the system call \"bpf\""},
   };
   for (const auto& bad : cases) {
     CAPTURE(bad.text);
@@ -309,6 +352,8 @@ TEST_CASE("a policy that may only tighten can do that, and the command line can 
                                       flags({{"limits.memory", "2G"}})});
   CHECK(spec.limits.memory == Bytes{2ull << 30});
   CHECK(spec.limits.cpu_time == Millis{5000});
+  CHECK(resolve_with({tightening("[seccomp]\npolicy = \"judge\"\n")}).ok());
+  CHECK_FALSE(resolve_with({load_policy("strict", {}).take(), tightening("[seccomp]\npolicy = \"judge\"\n")}).ok());
   CHECK(has_variable(spec, "A=1"));
   // It measures against what stands before it, not against the default.
   CHECK(resolve_with({flags({{"limits.memory", "2G"}}), tightening("[limits]\nmemory = \"2G\"\n")}).ok());
