@@ -158,11 +158,13 @@ Result<PolicyLayer> load_policy(const std::string& name_or_file, const PolicySea
                                : "did you mean --policy " + guess + "?");
 }
 
-Result<std::vector<RunnerSpec>> load_runners(const PolicySearch& search) {
+Result<std::vector<RunnerSpec>> load_runners(const PolicySearch& search, std::string_view mention) {
   std::vector<RunnerSpec> runners;
   for (const std::string& file : embedded_files(kBuiltinLanguages)) {
     if (stem_of(file).empty()) continue;
     const std::string_view* text = embedded_file(file);
+    if (text != nullptr && !mention.empty() && text->find("\"" + std::string(mention) + "\"") == std::string_view::npos)
+      continue;
     if (text != nullptr) runners.push_back(SBX_TRY(parse_runner_toml(*text, base_name(file))));
   }
   if (!search.config_directory.empty()) {

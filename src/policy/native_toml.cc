@@ -223,8 +223,8 @@ std::vector<std::string> all_paths() {
 
 // A part of a path that leads to keys: "limits".
 bool is_section(const std::string& path) {
-  for (const std::string& known : all_paths())
-    if (starts_with(known, path + ".")) return true;
+  for (const KeyRow& row : key_table())
+    if (starts_with(row.path, path) && row.path[path.size()] == '.') return true;
   return false;
 }
 

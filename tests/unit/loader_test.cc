@@ -171,3 +171,14 @@ TEST_CASE("the user's languages replace and extend the shipped ones") {
   config.file("lang/awk.toml", "name = \"awk\"\n" + language, 0664);
   CHECK_FALSE(load_runners(search).ok());
 }
+
+TEST_CASE("a language is found by what its text mentions without reading the others") {
+  for (const char* word : {"python", "py", ".py", "python3"}) {
+    CAPTURE(word);
+    const Result<std::vector<RunnerSpec>> runners = load_runners({}, word);
+    REQUIRE(runners.ok());
+    REQUIRE(runners.value().size() == 1);
+    CHECK(runners.value().front().name == "python");
+  }
+  CHECK(load_runners({}, "nothing like it").value().empty());
+}
