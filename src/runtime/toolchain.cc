@@ -36,6 +36,11 @@ bool is_rustup_hard_link(const std::string& real, const struct stat& info) {
          rustup.st_ino == info.st_ino;
 }
 
+bool is_no_link(const std::string& path) {
+  char target[1];
+  return ::readlink(path.c_str(), target, sizeof target) < 0;
+}
+
 // Another user's private home stops us here: for this caller there is no toolchain.
 Error unreadable_or(Error error, const std::string& path) {
   if (error.errnum() != EACCES) return error;
@@ -52,29 +57,40 @@ Result<Toolchain> toolchain_of(const ToolchainRequest& request, const HostFacts&
     return venv_toolchain(parent, base_name(found.path), facts, "virtual environment");
   }
 
+  const bool has_probe = !request.runner->probe_argv.empty();
+  const bool system = is_system_path(found.path);
+  auto looked = system ? Result<FileKind>(FileKind::elf) : file_kind(found.path);
+  if (!looked.ok()) return unreadable_or(looked.take_error(), found.path);
+  const FileKind kind = looked.value();
+  if (kind == FileKind::other) {
+    return Error(ErrorKind::not_executable, "'" + found.path + "' is neither a binary nor a script");
+  }
+  // The common shim is a plain script where it was found: nothing has to be resolved before its cached answer is used.
+  if (kind == FileKind::script && has_probe && is_no_link(found.path)) {
+    return resolve_shim(request, facts, probe, found, found.path, false);
+  }
+
   auto resolved = sys::realpath(found.path);
   if (!resolved.ok()) return unreadable_or(resolved.take_error(), found.path);
   const std::string real = resolved.take();
   const bool renamed = base_name(real) != found.command;
   const bool proxy = (renamed && is_multiplexer_name(base_name(real))) || is_rustup_hard_link(real, found.info);
-  if (proxy && !request.runner->probe_argv.empty()) return resolve_shim(request, facts, probe, found, real, true);
+  if (proxy && has_probe) return resolve_shim(request, facts, probe, found, real, true);
 
   Toolchain toolchain;
   toolchain.origin = origin;
-  if (is_system_path(found.path) && is_system_path(real)) {
+  if (system && is_system_path(real)) {
     toolchain.executable = found.path;
     return toolchain;
   }
-  auto looked = file_kind(real);
-  if (!looked.ok()) return unreadable_or(looked.take_error(), real);
-  const FileKind kind = looked.value();
-  if (kind == FileKind::other) {
-    return Error(ErrorKind::not_executable, "'" + real + "' is neither a binary nor a script");
-  }
-  // A script of a runner that has no probe is the tool itself (kotlinc, scala).
-  if (kind == FileKind::script && !request.runner->probe_argv.empty()) {
+  if (system) {  // a link out of /usr: what stands at its end?
+    auto end = file_kind(real);
+    if (!end.ok()) return unreadable_or(end.take_error(), real);
+    if (end.value() == FileKind::script && has_probe) return resolve_shim(request, facts, probe, found, real, false);
+  } else if (kind == FileKind::script && has_probe) {
     return resolve_shim(request, facts, probe, found, real, false);
   }
+  // Also a script of a language without a probe: it is the tool itself (kotlinc, scala).
   toolchain.executable = real;
   toolchain.mounts = SBX_TRY(prefix_mounts(real, facts, origin));
   return toolchain;
@@ -84,7 +100,11 @@ Error not_found(const ToolchainRequest& request, const std::vector<std::string>&
   const RunnerSpec& runner = *request.runner;
   std::string message = "no " + runner.name + " found: looked for " + join(runner.commands, ", ") + " on PATH";
   if (caller_path(request).empty()) message += ", which names no directory";
-  if (!unreadable.empty()) message += " ('" + printable(unreadable.front()) + "' is not readable by you)";
+  if (!unreadable.empty()) {
+    message += " ('" + printable(unreadable.front()) + "'";
+    if (unreadable.size() > 1) message += " and " + std::to_string(unreadable.size() - 1) + " more";
+    message += unreadable.size() > 1 ? " are not readable by you)" : " is not readable by you)";
+  }
   const auto release = read_file("/etc/os-release", 16384);
   std::string hint = release.ok() ? install_hint(runner.packages, release.value()) : "";
   if (hint.empty()) hint = "install it, or name it: --toolchain PATH";

@@ -23,17 +23,17 @@ constexpr std::string_view kEnd = "end=1";
 std::string directory_of(const std::string& cache_directory) { return join_path(cache_directory, "toolchains"); }
 
 // The cache directory when it is one that only we can write to.
-std::optional<UniqueFd> open_cache(const std::string& cache_directory) {
+std::optional<UniqueFd> open_cache(const std::string& cache_directory, uint32_t uid) {
   if (cache_directory.empty()) return std::nullopt;
   auto fd = sys::open(directory_of(cache_directory), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   if (!fd.ok()) return std::nullopt;
   const auto info = sys::fstat(fd.value().get());
-  if (!info.ok() || info.value().st_uid != ::geteuid() || (info.value().st_mode & 077) != 0) return std::nullopt;
+  if (!info.ok() || info.value().st_uid != uid || (info.value().st_mode & 077) != 0) return std::nullopt;
   return fd.take();
 }
 
-std::optional<std::string> load(const std::string& cache_directory, const std::string& name) {
-  const std::optional<UniqueFd> directory = open_cache(cache_directory);
+std::optional<std::string> load(const std::string& cache_directory, const std::string& name, uint32_t uid) {
+  const std::optional<UniqueFd> directory = open_cache(cache_directory, uid);
   if (!directory.has_value()) return std::nullopt;
   const auto fd = sys::openat(directory->get(), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   if (!fd.ok()) return std::nullopt;
@@ -64,7 +64,7 @@ void empty_when_full(int directory) {
 void store(const std::string& cache_directory, const std::string& name, const std::string& text) {
   if (cache_directory.empty() || text.empty() || text.size() >= kMaxEntry) return;
   if (!make_directories(directory_of(cache_directory), 0700).ok()) return;
-  const std::optional<UniqueFd> directory = open_cache(cache_directory);
+  const std::optional<UniqueFd> directory = open_cache(cache_directory, ::geteuid());
   if (!directory.has_value()) return;
   empty_when_full(directory->get());
   // A full or read-only disk costs the next run a probe, nothing else.
@@ -178,7 +178,7 @@ std::optional<CacheEntry> parse_cache_entry(std::string_view text) {
 
 std::optional<Toolchain> load_cached_toolchain(const std::string& cache_directory, const std::string& digest,
                                                const HostFacts& facts) {
-  const std::optional<std::string> text = load(cache_directory, digest);
+  const std::optional<std::string> text = load(cache_directory, digest, facts.uid);
   if (!text.has_value()) return std::nullopt;
   std::optional<CacheEntry> entry = parse_cache_entry(*text);
   if (!entry.has_value()) return std::nullopt;
@@ -199,7 +199,7 @@ void store_cached_toolchain(const std::string& cache_directory, const std::strin
 }
 
 std::optional<std::string> load_cached_line(const std::string& cache_directory, const std::string& digest) {
-  const std::optional<std::string> text = load(cache_directory, digest);
+  const std::optional<std::string> text = load(cache_directory, digest, ::geteuid());
   if (!text.has_value() || text->empty() || text->back() != '\n' || !is_valid_utf8(*text)) return std::nullopt;
   const std::vector<std::string> lines = split(std::string_view(*text).substr(0, text->size() - 1), '\n');
   if (lines.size() != 3 || lines[0] != kLineHead || lines[2] != kEnd || !is_plain(lines[1])) return std::nullopt;

@@ -45,6 +45,10 @@ bool is_directly_in_home(const std::string& path, const HostFacts& facts) {
   return std::find(homes.begin(), homes.end(), parent) != homes.end();
 }
 
+void add_once(std::vector<std::string>& list, const std::string& item) {
+  if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
+}
+
 bool is_directory(const std::string& path) {
   const auto info = sys::stat(path);
   return info.ok() && S_ISDIR(info.value().st_mode);
@@ -141,12 +145,12 @@ CommandSearch search_command(const std::vector<std::string>& commands, const std
       struct stat info {};
       // Bare calls: a miss is the normal case here, and no Error has to be built for it.
       if (::stat(path.c_str(), &info) != 0) {
-        if (errno == EACCES) search.unreadable.push_back(std::move(path));
+        if (errno == EACCES) add_once(search.unreadable, directory);
         continue;
       }
       if (!S_ISREG(info.st_mode) || (info.st_mode & 0111) == 0) continue;
       if (::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) != 0) {
-        search.unreadable.push_back(std::move(path));
+        add_once(search.unreadable, path);
         continue;
       }
       search.found = FoundCommand{command, std::move(path), info};

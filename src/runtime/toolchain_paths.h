@@ -48,7 +48,8 @@ struct FoundCommand {
 };
 struct CommandSearch {
   std::optional<FoundCommand> found;
-  std::vector<std::string> unreadable;  // paths that could not be looked at (EACCES)
+  // Where the caller may not look (directories) or may not execute what is there (files); without repetitions.
+  std::vector<std::string> unreadable;
 };
 // The first command of `commands` that is an executable regular file in one of the directories; the order of
 // `commands` counts before that of `directories`. One stat a candidate.

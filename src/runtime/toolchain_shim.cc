@@ -15,6 +15,7 @@ namespace sbx::runtime {
 namespace {
 
 constexpr size_t kMaxSteeringFile = 4096;
+constexpr size_t kMaxGlobalFile = 16384;
 constexpr size_t kMaxVariable = 4096;
 constexpr size_t kMaxProbeLines = 16;
 constexpr size_t kMaxProbeText = 65536;
@@ -129,9 +130,13 @@ ShimPlan plan_script(const ToolchainRequest& request, const HostFacts& facts, co
 std::string file_digest(const std::string& path) {
   const auto fd = sys::open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
   if (!fd.ok()) return "absent";
-  std::string content(kMaxProbeText, '\0');
+  std::string content(kMaxGlobalFile, '\0');
   const auto got = sys::read(fd.value().get(), content.data(), content.size());
   if (!got.ok()) return "unreadable";
+  if (got.value() == content.size()) {  // settings that have grown: what the kernel says of the file has to do
+    const auto info = sys::fstat(fd.value().get());
+    return info.ok() ? identity_text(identity_of(info.value())) : "unreadable";
+  }
   content.resize(got.value());
   return sha256_hex(content);
 }
@@ -217,7 +222,8 @@ Result<std::vector<BindOp>> probe_mounts(const HostFacts& facts, const FoundComm
     BindOp mount;
     mount.source = resolved.value();
     mount.target = file.path;
-    mount.idmap = facts.root_identity;
+    const auto info = sys::stat(mount.source);
+    mount.idmap = facts.root_identity && info.ok() && (info.value().st_mode & 04) == 0;
     mount.origin = origin;
     mounts.push_back(std::move(mount));
   }
@@ -265,7 +271,8 @@ Result<CacheEntry> judge_answer(const std::vector<std::string>& lines, const Hos
     add_mounts(entry.toolchain.mounts, SBX_TRY(prefix_mounts(real.value(), facts, plan.label)));
   }
   entry.toolchain.origin = plan.label;
-  entry.witnesses.push_back({entry.toolchain.executable, identity_of(info)});
+  // By the name that the shim said: it also changes when a link on the way is turned to another version.
+  entry.witnesses.push_back({answer, identity_of(info)});
 
   for (size_t i = 1; i < lines.size(); ++i) {
     const auto prefix = sys::realpath(lines[i]);

@@ -273,7 +273,7 @@ TEST_CASE("toolchain: a directory the caller may not enter is passed over and na
   CHECK(as_ordinary_user([&] {
     const auto found = tree.find();
     return !found.ok() && found.error().kind() == ErrorKind::not_found &&
-           found.error().text().find("/private/bin/python3' is not readable by you") != std::string::npos;
+           found.error().text().find("/private/bin' is not readable by you") != std::string::npos;
   }));
   tree.runner.commands = {"sh"};
   tree.request.environment["PATH"] += ":/usr/bin";
@@ -646,6 +646,24 @@ TEST_CASE("toolchain: a shim's answer is cached until something it depends on ch
   SUBCASE("a version installed") { tree.elf(tree.pyenv + "/versions/3.12.0/bin/python3"); }
   SUBCASE("PATH") { tree.request.environment["PATH"] += ":/opt/x"; }
   SUBCASE("the shim") { tree.file(tree.shim, "#!/bin/sh\nexec false or longer\n", 0755); }
+  SUBCASE("a link to the interpreter") {
+    tree.answer = tree.pyenv + "/versions/3/bin/python3.11\n";
+    tree.link(tree.pyenv + "/versions/3", "3.11.7");
+    REQUIRE(tree.find().ok());
+    REQUIRE(tree.find().ok());
+    REQUIRE(tree.asked.size() == 2);
+    tree.asked.pop_back();
+    tree.answer = tree.real + "\n";
+    struct timespec times[2];
+    REQUIRE(::stat((tree.pyenv + "/versions").c_str(), &info) == 0);
+    times[0] = info.st_atim;
+    times[1] = info.st_mtim;
+    fs::remove(tree.pyenv + "/versions/3");
+    tree.elf(tree.pyenv + "/versions/3.11.8/bin/python3.11");
+    tree.link(tree.pyenv + "/versions/3", "3.11.8");
+    // The listing looks untouched: the witness alone has to tell.
+    REQUIRE(::utimensat(AT_FDCWD, (tree.pyenv + "/versions").c_str(), times, 0) == 0);
+  }
   SUBCASE("the interpreter") { tree.elf(tree.real + ".new"); fs::rename(tree.real + ".new", tree.real); }
   SUBCASE("the probe") { tree.runner.probe_argv.emplace_back("more"); }
   SUBCASE("an entry cut short, filled with rubbish, or of another form") {
@@ -671,7 +689,7 @@ TEST_CASE("toolchain: a cached mount that may no longer be shown is asked for ag
   tree.request.cache_directory = tree.root + "/cache";
   REQUIRE(tree.find().ok());
   tree.facts.other_homes.push_back(tree.pyenv + "/versions/3.11.7");
-  CHECK(error_of(tree.find()).find("may not be shown") != std::string::npos);
+  CHECK_FALSE(tree.find().ok());
   CHECK(tree.asked.size() == 2);
 }
 
