@@ -69,13 +69,13 @@ std::string release_value(std::string_view text, std::string_view key) {
 // How a family of distributions installs a package. The first column is the key of RunnerSpec::packages.
 struct Installer {
   std::string_view family;
-  std::string_view command;
+  std::string_view command;  // the package's name follows
 };
 constexpr std::array<Installer, 12> kInstallers = {{
-    {"debian", "apt-get install"}, {"ubuntu", "apt-get install"}, {"fedora", "dnf install"},
-    {"rhel", "dnf install"},       {"centos", "dnf install"},     {"arch", "pacman -S"},
-    {"alpine", "apk add"},         {"suse", "zypper install"},    {"opensuse", "zypper install"},
-    {"void", "xbps-install"},      {"gentoo", "emerge"},          {"nixos", "nix-env -iA"},
+    {"debian", "apt-get install "}, {"ubuntu", "apt-get install "}, {"fedora", "dnf install "},
+    {"rhel", "dnf install "},       {"centos", "dnf install "},     {"arch", "pacman -S "},
+    {"alpine", "apk add "},         {"suse", "zypper install "},    {"opensuse", "zypper install "},
+    {"void", "xbps-install "},      {"gentoo", "emerge "},          {"nixos", "nix-env -iA nixos."},
 }};
 // Where one family lacks an entry of its own, its relative's package names serve.
 constexpr std::array<std::array<std::string_view, 2>, 4> kRelatives = {
@@ -169,7 +169,7 @@ std::string install_hint(const std::map<std::string, std::string>& packages, std
       if (package == packages.end() && member == family) package = packages.find(std::string(relative));
     }
     if (package == packages.end() || package->second.empty()) continue;
-    return "install it with: " + std::string(installer->command) + " " + package->second;
+    return "install it with: " + std::string(installer->command) + package->second;
   }
   return "";
 }

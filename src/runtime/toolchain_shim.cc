@@ -22,25 +22,28 @@ constexpr size_t kMaxProbeText = 65536;
 constexpr int kMaxLevels = 64;
 
 // Version managers by the variable that names their root. `global` is the file with the version that counts where
-// nothing else does, `installed` the directory whose listing changes with every version installed or removed.
+// nothing else does, `installed` the directory whose listing changes with every version installed or removed. `reads`
+// is the one steering file that the manager looks at, "" for several or when plugins add some: what is not read is
+// neither looked for nor shown.
 struct Manager {
   std::string_view name;
   std::string_view root_variable;
   std::string_view default_root;  // below the home directory
   std::string_view global;
   std::string_view installed;
+  std::string_view reads;
 };
 constexpr std::array<Manager, 10> kManagers = {{
-    {"pyenv", "PYENV_ROOT", ".pyenv", "version", "versions"},
-    {"rbenv", "RBENV_ROOT", ".rbenv", "version", "versions"},
-    {"nodenv", "NODENV_ROOT", ".nodenv", "version", "versions"},
-    {"goenv", "GOENV_ROOT", ".goenv", "version", "versions"},
-    {"jenv", "JENV_ROOT", ".jenv", "version", "versions"},
-    {"phpenv", "PHPENV_ROOT", ".phpenv", "version", "versions"},
-    {"asdf", "ASDF_DATA_DIR", ".asdf", "", "installs"},
-    {"rustup", "RUSTUP_HOME", ".rustup", "settings.toml", "toolchains"},
-    {"volta", "VOLTA_HOME", ".volta", "tools/user/platform.json", "tools/image"},
-    {"mise", "MISE_DATA_DIR", ".local/share/mise", "", "installs"},
+    {"pyenv", "PYENV_ROOT", ".pyenv", "version", "versions", ".python-version"},
+    {"rbenv", "RBENV_ROOT", ".rbenv", "version", "versions", ".ruby-version"},
+    {"nodenv", "NODENV_ROOT", ".nodenv", "version", "versions", ""},
+    {"goenv", "GOENV_ROOT", ".goenv", "version", "versions", ""},
+    {"jenv", "JENV_ROOT", ".jenv", "version", "versions", ".java-version"},
+    {"phpenv", "PHPENV_ROOT", ".phpenv", "version", "versions", ".php-version"},
+    {"asdf", "ASDF_DATA_DIR", ".asdf", "", "installs", ""},
+    {"rustup", "RUSTUP_HOME", ".rustup", "settings.toml", "toolchains", ""},
+    {"volta", "VOLTA_HOME", ".volta", "tools/user/platform.json", "tools/image", ""},
+    {"mise", "MISE_DATA_DIR", ".local/share/mise", "", "installs", ""},
 }};
 
 // Everything about one shim that is known without running it.
@@ -52,6 +55,7 @@ struct ShimPlan {
   std::string global;       // path below root; ""
   std::string installed;    // path below root; ""
   std::vector<std::string> environment;
+  std::vector<std::string> steering_files;
   bool depends_on_directory = false;  // the manager looks the working directory up in its own settings
 };
 
@@ -70,6 +74,9 @@ std::string manager_root(const Manager& manager, const ToolchainRequest& request
 
 void use_manager(ShimPlan& plan, const Manager& manager) {
   plan.label = std::string(manager.name) + " shim";
+  if (!manager.reads.empty()) {
+    std::erase_if(plan.steering_files, [&](const std::string& name) { return name != manager.reads; });
+  }
   if (!manager.global.empty()) plan.global = join_path(plan.root, manager.global);
   if (!manager.installed.empty()) plan.installed = join_path(plan.root, manager.installed);
   plan.environment.push_back(std::string(manager.root_variable) + "=" + plan.root);
@@ -78,6 +85,7 @@ void use_manager(ShimPlan& plan, const Manager& manager) {
 ShimPlan plan_multiplexer(const ToolchainRequest& request, const HostFacts& facts, const FoundCommand& found,
                           const std::string& real) {
   ShimPlan plan;
+  plan.steering_files = request.runner->steering_files;
   plan.tool = found.path;
   plan.depends_on_directory = true;
   // The proxy alone, under the name it is called by: its directory's parent (~/.cargo) holds credentials.
@@ -98,6 +106,7 @@ ShimPlan plan_multiplexer(const ToolchainRequest& request, const HostFacts& fact
 ShimPlan plan_script(const ToolchainRequest& request, const HostFacts& facts, const FoundCommand& found,
                      const std::string& real) {
   ShimPlan plan;
+  plan.steering_files = request.runner->steering_files;
   plan.tool = real;
   plan.label = "script";
   for (const Manager& manager : kManagers) {
@@ -408,7 +417,7 @@ Result<Toolchain> resolve_shim(const ToolchainRequest& request, const HostFacts&
                                    [&](const std::string& entry) { return starts_with(entry, name + "="); });
     if (!value.empty() && !given) plan.environment.push_back(name + "=" + value);
   }
-  const Steering steering = find_steering_files(request.working_directory, runner.steering_files);
+  const Steering steering = find_steering_files(request.working_directory, plan.steering_files);
   const std::string digest = request.cache_directory.empty() ? "" : cache_digest(request, found, plan, steering);
   std::string notes;
   for (const std::string& ignored : steering.ignored) notes += ", ignored " + ignored;

@@ -261,6 +261,7 @@ TEST_CASE("toolchain: nothing found names what was looked for and the package") 
   CHECK(install_hint(packages, "ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\n") ==
         "install it with: dnf install python3-libs");
   CHECK(install_hint(packages, "ID=alpine\n").empty());
+  CHECK(install_hint({{"nixos", "go"}}, "ID=nixos\n") == "install it with: nix-env -iA nixos.go");
   CHECK(install_hint(packages, "").empty());
 }
 
@@ -420,6 +421,8 @@ TEST_CASE("toolchain: a shim is asked in a sandbox that sees its manager and the
   Pyenv tree;
   tree.file(tree.work + "/.python-version", "3.11.7\n");
   tree.file("work/.python-version", "3.9.1\n");
+  tree.file("work/.tool-versions", "python 3.9.1\n");  // asdf's; pyenv does not read it
+  tree.runner.steering_files.emplace_back(".tool-versions");
   tree.request.environment["PYENV_VERSION"] = "3.11.7";
   tree.request.environment["SECRET"] = "token";
   const auto found = tree.find();
