@@ -176,8 +176,8 @@ Result<Toolchain> from_version(const ToolchainRequest& request, const HostFacts&
   }
   Error error(ErrorKind::usage, "no " + request.runner->name + " " + wanted + " found" +
                                     (versions.empty() ? "" : "; there are " + join(versions, ", ")));
-  return std::move(error).with_hint(versions.empty() ? "name the interpreter: --toolchain PATH"
-                                                     : "choose one of these, or name the interpreter: --toolchain PATH");
+  const std::string others = versions.empty() ? "" : "choose one of these, or ";
+  return std::move(error).with_hint(others + "name the interpreter: --toolchain PATH");
 }
 
 Result<Toolchain> from_venv_argument(const ToolchainRequest& request, const HostFacts& facts) {
@@ -185,7 +185,9 @@ Result<Toolchain> from_venv_argument(const ToolchainRequest& request, const Host
   const std::string quoted = "--venv '" + printable(request.venv) + "'";
   std::vector<std::string> commands = request.runner->commands;
   std::erase_if(commands, [](const std::string& command) { return !is_python_name(command); });
-  if (commands.empty()) return Error(ErrorKind::usage, quoted + ": " + request.runner->name + " has no virtual environments");
+  if (commands.empty()) {
+    return Error(ErrorKind::usage, quoted + ": " + request.runner->name + " has no virtual environments");
+  }
   if (!is_venv(directory)) {
     return Error(ErrorKind::usage, quoted + " is not a virtual environment (it has no pyvenv.cfg)")
         .with_hint("make one with: python3 -m venv " + shell_quote(request.venv));
@@ -204,9 +206,9 @@ Result<Toolchain> from_path_variable(const ToolchainRequest& request, const Host
   const RunnerSpec& runner = *request.runner;
   const std::vector<std::string> directories = caller_path(request);
   // An active virtual environment counts with all names before anything else does with the first.
-  const auto venv = request.environment.find("VIRTUAL_ENV");
-  if (venv != request.environment.end() && !venv->second.empty() && venv->second.front() == '/' && !directories.empty()) {
-    const std::string bin = join_path(normalize_path(venv->second), "bin");
+  const std::string venv = plain_variable(request, "VIRTUAL_ENV");
+  if (!venv.empty() && venv.front() == '/' && !directories.empty()) {
+    const std::string bin = join_path(normalize_path(venv), "bin");
     if (directories.front() == bin) {
       const CommandSearch search = search_command(runner.commands, {bin});
       if (search.found.has_value()) return toolchain_of(request, facts, probe, *search.found, "PATH");

@@ -19,7 +19,7 @@ namespace sbx::runtime {
 
 struct ToolchainRequest {
   const RunnerSpec* runner = nullptr;  // borrowed
-  std::string choose;                  // --toolchain: a path (it has a "/"; a directory's bin is looked in) or a version ("3.11")
+  std::string choose;                  // --toolchain: a path (anything with a "/"), or a version ("3.11")
   std::string venv;                    // --venv DIR
   std::string working_directory;       // the caller's
   std::map<std::string, std::string> environment;  // the caller's

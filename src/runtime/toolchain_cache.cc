@@ -58,7 +58,7 @@ void empty_when_full(int directory) {
   }
   ::closedir(stream);
   if (names.size() < kMaxEntries) return;
-  for (const std::string& name : names) (void)::unlinkat(directory, name.c_str(), 0);  // someone else may have been first
+  for (const std::string& name : names) (void)::unlinkat(directory, name.c_str(), 0);  // another run may do it too
 }
 
 void store(const std::string& cache_directory, const std::string& name, const std::string& text) {
@@ -69,10 +69,6 @@ void store(const std::string& cache_directory, const std::string& name, const st
   empty_when_full(directory->get());
   // A full or read-only disk costs the next run a probe, nothing else.
   (void)write_file_atomically(join_path(directory_of(cache_directory), name), text, 0600);
-}
-
-bool is_plain(std::string_view value) {
-  return std::none_of(value.begin(), value.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
 }
 
 std::optional<FileIdentity> parse_identity(std::string_view text) {
@@ -123,7 +119,7 @@ std::string format_cache_entry(const CacheEntry& entry) {
     lines.push_back("identity=" + identity_text(witness.identity));
   }
   lines.emplace_back(kEnd);
-  if (!std::all_of(lines.begin(), lines.end(), is_plain)) return "";
+  if (!std::all_of(lines.begin(), lines.end(), is_plain_text)) return "";
   return join(lines, "\n") + "\n";
 }
 
@@ -137,7 +133,7 @@ std::optional<CacheEntry> parse_cache_entry(std::string_view text) {
   bool want_identity = false;
   for (size_t i = 1; i + 1 < lines.size(); ++i) {
     const size_t equals = lines[i].find('=');
-    if (equals == std::string::npos || !is_plain(lines[i])) return std::nullopt;
+    if (equals == std::string::npos || !is_plain_text(lines[i])) return std::nullopt;
     const std::string key = lines[i].substr(0, equals);
     const std::string value = lines[i].substr(equals + 1);
     if (want_target != (key == "target") || want_identity != (key == "identity")) return std::nullopt;
@@ -202,12 +198,12 @@ std::optional<std::string> load_cached_line(const std::string& cache_directory, 
   const std::optional<std::string> text = load(cache_directory, digest, ::geteuid());
   if (!text.has_value() || text->empty() || text->back() != '\n' || !is_valid_utf8(*text)) return std::nullopt;
   const std::vector<std::string> lines = split(std::string_view(*text).substr(0, text->size() - 1), '\n');
-  if (lines.size() != 3 || lines[0] != kLineHead || lines[2] != kEnd || !is_plain(lines[1])) return std::nullopt;
+  if (lines.size() != 3 || lines[0] != kLineHead || lines[2] != kEnd || !is_plain_text(lines[1])) return std::nullopt;
   return lines[1];
 }
 
 void store_cached_line(const std::string& cache_directory, const std::string& digest, const std::string& line) {
-  if (!is_plain(line)) return;
+  if (!is_plain_text(line)) return;
   store(cache_directory, digest, std::string(kLineHead) + "\n" + line + "\n" + std::string(kEnd) + "\n");
 }
 

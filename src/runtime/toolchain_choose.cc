@@ -53,6 +53,13 @@ std::vector<std::string> list_directory(const std::string& path) {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
+// Digits from `at` on, which is moved behind them. Absurdly long ones wrap around: only an order is asked for.
+uint64_t take_number(std::string_view text, size_t& at) {
+  uint64_t number = 0;
+  while (at < text.size() && is_digit(text[at])) number = number * 10 + static_cast<uint64_t>(text[at++] - '0');
+  return number;
+}
+
 // The value of KEY=value or KEY="value".
 std::string release_value(std::string_view text, std::string_view key) {
   for (const std::string& line : split(text, '\n')) {
@@ -95,10 +102,9 @@ bool version_less(std::string_view left, std::string_view right) {
   size_t r = 0;
   while (l < left.size() && r < right.size()) {
     if (is_digit(left[l]) && is_digit(right[r])) {
-      uint64_t numbers[2] = {0, 0};
-      while (l < left.size() && is_digit(left[l])) numbers[0] = numbers[0] * 10 + static_cast<uint64_t>(left[l++] - '0');
-      while (r < right.size() && is_digit(right[r])) numbers[1] = numbers[1] * 10 + static_cast<uint64_t>(right[r++] - '0');
-      if (numbers[0] != numbers[1]) return numbers[0] < numbers[1];
+      const uint64_t left_number = take_number(left, l);
+      const uint64_t right_number = take_number(right, r);
+      if (left_number != right_number) return left_number < right_number;
       continue;
     }
     if (left[l] != right[r]) break;

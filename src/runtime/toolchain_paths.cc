@@ -112,6 +112,11 @@ bool is_system_path(std::string_view path) {
                      [&](std::string_view directory) { return path_is_under(path, directory); });
 }
 
+bool is_plain_text(std::string_view text) {
+  return std::none_of(text.begin(), text.end(),
+                      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+}
+
 Result<FileKind> file_kind(const std::string& path) {
   const UniqueFd fd = SBX_TRY(sys::open(path, O_RDONLY | O_NOCTTY | O_NONBLOCK));
   char head[4];
@@ -179,7 +184,8 @@ std::string refused_prefix(const std::string& source, const struct stat& info, c
   return sensitive.ok() ? "" : sensitive.error().text();
 }
 
-Result<std::vector<BindOp>> prefix_mounts(const std::string& binary, const HostFacts& facts, const std::string& origin) {
+Result<std::vector<BindOp>> prefix_mounts(const std::string& binary, const HostFacts& facts,
+                                          const std::string& origin) {
   std::vector<BindOp> mounts;
   if (is_system_path(binary)) return mounts;
 
@@ -215,7 +221,8 @@ Result<std::vector<BindOp>> prefix_mounts(const std::string& binary, const HostF
   const struct stat info = SBX_TRY(sys::stat(file.source));
   const Status allowed = check_mount_source(file.source, info.st_mode, facts, "toolchain");
   if (!allowed.ok()) {
-    return Error(ErrorKind::not_found, "'" + binary + "' lies in a place that is never shown: " + allowed.error().text())
+    const std::string why = allowed.error().text();
+    return Error(ErrorKind::not_found, "'" + binary + "' lies in a place that is never shown: " + why)
         .with_hint("install it elsewhere, or name another: --toolchain PATH");
   }
   file.target = binary;

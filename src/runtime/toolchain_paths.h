@@ -33,6 +33,9 @@ std::string identity_text(const FileIdentity& identity);  // "dev:inode:size:mti
 // True for paths in the directories that every rootfs shows: /usr, /bin, /sbin, /lib, /lib32, /lib64, /libx32.
 bool is_system_path(std::string_view path);
 
+// No control characters: fit for a line of text.
+bool is_plain_text(std::string_view text);
+
 enum class FileKind { elf, script, other };
 // By the first bytes; follows links. Errors: permission when the file may not be read, system.
 Result<FileKind> file_kind(const std::string& path);
@@ -62,7 +65,8 @@ std::string refused_prefix(const std::string& source, const struct stat& info, c
 // The read-only mounts that make `binary` (absolute; as it shall appear inside) work there: the parent of its bin
 // directory, or as much less as the rules above leave; nothing for system paths. Directory links in the path of
 // `binary` are resolved for the source and kept in the target. Errors: not_found when not even the file may be shown.
-Result<std::vector<BindOp>> prefix_mounts(const std::string& binary, const HostFacts& facts, const std::string& origin);
+Result<std::vector<BindOp>> prefix_mounts(const std::string& binary, const HostFacts& facts,
+                                          const std::string& origin);
 
 // Appends a mount unless an earlier one shows the same files at the same place.
 void add_mount(std::vector<BindOp>& mounts, BindOp mount);

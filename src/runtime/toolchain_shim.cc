@@ -20,6 +20,8 @@ constexpr size_t kMaxVariable = 4096;
 constexpr size_t kMaxProbeLines = 16;
 constexpr size_t kMaxProbeText = 65536;
 constexpr int kMaxLevels = 64;
+constexpr const char* kOutside = "which lies outside of what was shown to it";
+constexpr const char* kNoProgram = "which is not a program";
 
 // Version managers by the variable that names their root. `global` is the file with the version that counts where
 // nothing else does, `installed` the directory whose listing changes with every version installed or removed. `reads`
@@ -261,17 +263,17 @@ Result<CacheEntry> judge_answer(const std::vector<std::string>& lines, const Hos
 
   const auto real = sys::realpath(answer);
   if (!real.ok()) return not_believed(found, answer, "which is not there");
-  if (!is_believed(real.value(), believed)) return not_believed(found, answer, "which lies outside of what was shown to it");
+  if (!is_believed(real.value(), believed)) return not_believed(found, answer, kOutside);
   const struct stat info = SBX_TRY(sys::stat(real.value()));
-  if (!S_ISREG(info.st_mode) || (info.st_mode & 0111) == 0) return not_believed(found, answer, "which is not a program");
+  if (!S_ISREG(info.st_mode) || (info.st_mode & 0111) == 0) return not_believed(found, answer, kNoProgram);
   if (identity_of(info) == identity_of(found.info)) return not_believed(found, answer, "which is itself");
-  if (SBX_TRY(file_kind(real.value())) == FileKind::other) return not_believed(found, answer, "which is not a program");
+  if (SBX_TRY(file_kind(real.value())) == FileKind::other) return not_believed(found, answer, kNoProgram);
 
   CacheEntry entry;
   const std::string venv = dir_name(dir_name(answer));
   if (is_python_name(base_name(answer)) && is_venv(venv)) {
     const std::string place = SBX_TRY(sys::realpath(venv));
-    if (!is_believed(place, believed)) return not_believed(found, answer, "which lies outside of what was shown to it");
+    if (!is_believed(place, believed)) return not_believed(found, answer, kOutside);
     entry.toolchain = SBX_TRY(venv_toolchain(venv, base_name(answer), facts, plan.label));
     const std::string config = join_path(place, "pyvenv.cfg");
     entry.witnesses.push_back({config, identity_of(SBX_TRY(sys::stat(config)))});
@@ -286,13 +288,12 @@ Result<CacheEntry> judge_answer(const std::vector<std::string>& lines, const Hos
   for (size_t i = 1; i < lines.size(); ++i) {
     const auto prefix = sys::realpath(lines[i]);
     if (!prefix.ok()) return not_believed(found, lines[i], "which is not there");
-    if (!is_believed(prefix.value(), believed)) {
-      return not_believed(found, lines[i], "which lies outside of what was shown to it");
-    }
+    if (!is_believed(prefix.value(), believed)) return not_believed(found, lines[i], kOutside);
     if (is_system_path(prefix.value())) continue;
     const struct stat prefix_info = SBX_TRY(sys::stat(prefix.value()));
     const std::string refusal = refused_prefix(prefix.value(), prefix_info, facts);
-    if (!S_ISDIR(prefix_info.st_mode) || !refusal.empty()) return not_believed(found, lines[i], "which may not be shown: " + refusal);
+    if (!S_ISDIR(prefix_info.st_mode)) return not_believed(found, lines[i], "which is not a directory");
+    if (!refusal.empty()) return not_believed(found, lines[i], "which may not be shown: " + refusal);
     BindOp mount;
     mount.source = prefix.value();
     mount.target = prefix.value();
@@ -315,7 +316,8 @@ Error probe_failure(Error error, const FoundCommand& found, const ShimPlan& plan
   }
   std::string hint = "install the version that it asks for, or choose another: --toolchain VERSION or PATH";
   if (!steering.files.empty()) hint += "; the choice is made by '" + printable(steering.files.front().path) + "'";
-  return Error(ErrorKind::not_found, "the " + plan.label + " '" + found.path + "' finds no " + runner.name + ": " + error.text())
+  const std::string who = "the " + plan.label + " '" + found.path + "'";
+  return Error(ErrorKind::not_found, who + " finds no " + runner.name + ": " + std::string(trim(error.text())))
       .with_hint(std::move(hint));
 }
 
@@ -329,10 +331,7 @@ bool is_multiplexer_name(std::string_view real_name) {
 std::string plain_variable(const ToolchainRequest& request, const std::string& name) {
   const auto found = request.environment.find(name);
   if (found == request.environment.end() || found->second.size() > kMaxVariable) return "";
-  const bool plain = std::none_of(found->second.begin(), found->second.end(), [](char c) {
-    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-  });
-  return plain ? found->second : "";
+  return is_plain_text(found->second) ? found->second : "";
 }
 
 std::vector<std::string> expand_tool(const std::vector<std::string>& words, std::string_view tool) {
@@ -398,8 +397,7 @@ Result<std::vector<std::string>> parse_probe_output(std::string_view output) {
   std::vector<std::string> lines = split(output, '\n');
   if (lines.size() > kMaxProbeLines) return bad("has more than 16 lines");
   for (std::string& line : lines) {
-    const bool plain = std::none_of(line.begin(), line.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
-    if (line.empty() || line.front() != '/' || line.size() >= 4096 || !plain) {
+    if (line.empty() || line.front() != '/' || line.size() >= 4096 || !is_plain_text(line)) {
       return bad("has a line that is no absolute path: '" + printable(line) + "'");
     }
     line = normalize_path(line);
@@ -410,7 +408,8 @@ Result<std::vector<std::string>> parse_probe_output(std::string_view output) {
 Result<Toolchain> resolve_shim(const ToolchainRequest& request, const HostFacts& facts, const ProbeRunner& probe,
                                const FoundCommand& found, const std::string& real, bool multiplexer) {
   const RunnerSpec& runner = *request.runner;
-  ShimPlan plan = multiplexer ? plan_multiplexer(request, facts, found, real) : plan_script(request, facts, found, real);
+  ShimPlan plan =
+      multiplexer ? plan_multiplexer(request, facts, found, real) : plan_script(request, facts, found, real);
   for (const std::string& name : runner.steering_environment) {
     const std::string value = plain_variable(request, name);
     const bool given = std::any_of(plan.environment.begin(), plan.environment.end(),

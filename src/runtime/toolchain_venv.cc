@@ -21,7 +21,8 @@ Result<std::string> real_python(const std::string& path) {
   const bool named = is_python_name(name);
   if (!S_ISREG(info.st_mode) || (info.st_mode & 0111) == 0 || !named ||
       SBX_TRY(file_kind(real.value())) != FileKind::elf) {
-    return Error(ErrorKind::not_found, "'" + path + "' leads to '" + printable(real.value()) + "', which is no Python interpreter")
+    return Error(ErrorKind::not_found,
+                 "'" + path + "' leads to '" + printable(real.value()) + "', which is no Python interpreter")
         .with_hint(kRecreate);
   }
   return real.value();
@@ -67,7 +68,7 @@ std::string venv_home(std::string_view text) {
     if (equals == std::string::npos) continue;
     if (trim(std::string_view(line).substr(0, equals)) != "home") continue;
     const std::string value(trim(std::string_view(line).substr(equals + 1)));
-    if (value.empty() || value.front() != '/' || value.size() > 4096 || printable(value, 4096) != value) return "";
+    if (value.empty() || value.front() != '/' || value.size() > 4096 || !is_plain_text(value)) return "";
     return normalize_path(value);
   }
   return "";
@@ -120,8 +121,9 @@ Result<Toolchain> venv_toolchain(const std::string& directory, const std::string
     }
   }
   if (!based) {
-    return Error(ErrorKind::not_found, "virtual environment '" + venv + "' is a copy and the Python it was made from ('" +
-                                           printable(home) + "') is not there")
+    return Error(ErrorKind::not_found, "virtual environment '" + venv +
+                                           "' is a copy and the Python it was made from ('" + printable(home) +
+                                           "') is not there")
         .with_hint(kRecreate);
   }
   return toolchain;

@@ -107,7 +107,8 @@ bool has_mount(const std::vector<BindOp>& mounts, const std::string& source, con
   });
 }
 bool shows(const std::vector<BindOp>& mounts, const std::string& path) {
-  return std::any_of(mounts.begin(), mounts.end(), [&](const BindOp& mount) { return path_is_under(path, mount.source); });
+  return std::any_of(mounts.begin(), mounts.end(),
+                     [&](const BindOp& mount) { return path_is_under(path, mount.source); });
 }
 bool contains(const std::vector<std::string>& list, const std::string& value) {
   return std::find(list.begin(), list.end(), value) != list.end();
@@ -122,7 +123,10 @@ bool as_ordinary_user(const std::function<bool()>& check) {
   if (::geteuid() != 0) return check();
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
-  if (child == 0) ::_exit(::setresgid(65534, 65534, 65534) == 0 && ::setresuid(65534, 65534, 65534) == 0 && check() ? 0 : 1);
+  if (child == 0) {
+    const bool dropped = ::setresgid(65534, 65534, 65534) == 0 && ::setresuid(65534, 65534, 65534) == 0;
+    ::_exit(dropped && check() ? 0 : 1);
+  }
   int status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -544,7 +548,9 @@ TEST_CASE("toolchain: a shim without the version gives its own words and the fil
 
 TEST_CASE("toolchain: a probe that cannot be sandboxed is not the shim's fault") {
   Pyenv tree;
-  tree.probe = [](const ProbeSpec&) -> Result<std::string> { return Error(ErrorKind::unsupported, "no user namespaces"); };
+  tree.probe = [](const ProbeSpec&) -> Result<std::string> {
+    return Error(ErrorKind::unsupported, "no user namespaces");
+  };
   const auto found = tree.find();
   CHECK(error_of(found).find("no user namespaces") != std::string::npos);
   CHECK(found.error().kind() == ErrorKind::unsupported);
