@@ -96,7 +96,8 @@ def check_at(schema, value, where, root, faults):
                 check_at(choice, value, where, root, attempt)
                 attempts.append(attempt)
             if all(attempts):
-                faults.extend(min(attempts, key=lambda attempt: min(a.count(".") * -1 for a in attempt)))
+                # The choice that got furthest is the one that was meant.
+                faults.extend(max(attempts, key=lambda attempt: len(attempt[0].split(": ")[0])))
         elif word == "minimum":
             if TYPES["number"](value) and value < argument:
                 faults.append(f"{where}: {value} is below {argument}")

@@ -558,4 +558,6 @@ Result<WorkspaceGuard> guard_workspace(int dirfd, const std::string& target, boo
   return guard;
 }
 
+Result<SweepReport> sweep_workspace(int dirfd, const WorkspaceGuard& guard) { return Sweep(dirfd, guard).run(); }
+
 }  // namespace sbx::runtime
