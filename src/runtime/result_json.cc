@@ -232,7 +232,27 @@ Json compile_json(const CompileReport& compile) {
   return json;
 }
 
-std::string dump(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+// The writer escapes what JSON demands; DEL and the C1 controls (U+0080 to U+009F) are escaped on top, so that a result
+// printed at a terminal cannot steer it. They stand inside of strings only, where an escape means the same.
+std::string dump(const Json& json) {
+  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace);
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string safe;
+  safe.reserve(text.size() + 1);
+  for (size_t at = 0; at < text.size(); ++at) {
+    auto byte = static_cast<unsigned char>(text[at]);
+    const bool c1 = byte == 0xC2 && at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) < 0xA0;
+    if (c1) byte = static_cast<unsigned char>(text[++at]);
+    if (c1 || byte == 0x7F) {
+      safe += "\\u00";
+      safe += kDigits[byte >> 4];
+      safe += kDigits[byte & 15];
+    } else {
+      safe += text[at];
+    }
+  }
+  return safe + "\n";
+}
 
 Json header() {
   Json json;

@@ -470,6 +470,33 @@ TEST_CASE("a tmpfs of a mount namespace that is dead can be read by its descript
   CHECK(slurp(out.at("sub/abc")) == "abc");
 }
 
+TEST_CASE("a directory with another file system mounted on it is left out and named") {
+  TempDir dir;
+  dir.mkdir("m");
+  dir.write("abc", "abc");
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    if (::unshare(CLONE_NEWNS) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) ::_exit(1);
+    if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) ::_exit(1);
+    if (::mount("tmpfs", dir.at("m").c_str(), "tmpfs", 0, "size=1M") != 0) ::_exit(1);
+    if (::close(::open(dir.at("m/hidden").c_str(), O_WRONLY | O_CREAT, 0644)) != 0) ::_exit(2);
+    const int root = ::open(dir.path().c_str(), O_PATH | O_DIRECTORY);
+    const Result<ArtifactList> artifacts = list_artifacts(root, {}, {}, false, {});
+    if (!artifacts.ok() || find(artifacts.value(), "abc") == nullptr) ::_exit(3);
+    if (artifacts.value().artifacts.size() != 1 || artifacts.value().dropped.size() != 1) ::_exit(4);
+    ::_exit(artifacts.value().dropped[0].find("another file system") != std::string::npos ? 0 : 5);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 1) {
+    MESSAGE("no mount namespace here: skipped");
+    return;
+  }
+  CHECK(WEXITSTATUS(status) == 0);
+}
+
 TEST_CASE("MIME types come from content; names only choose among text formats") {
   using namespace std::string_view_literals;
   struct Case {
