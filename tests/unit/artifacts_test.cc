@@ -73,6 +73,25 @@ const Artifact* find(const ArtifactList& artifacts, const std::string& path) {
   return nullptr;
 }
 
+// In a child: a mount namespace of its own, as root or in a user namespace that maps the caller (without a map for both
+// ids nothing can be created on a tmpfs: EOVERFLOW).
+bool enter_mount_namespace() {
+  const std::string uid_map = "0 " + std::to_string(::getuid()) + " 1\n";
+  const std::string gid_map = "0 " + std::to_string(::getgid()) + " 1\n";
+  auto put = [](const char* path, const std::string& text) {
+    const UniqueFd file(::open(path, O_WRONLY | O_CLOEXEC));
+    return ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  };
+  if (::unshare(CLONE_NEWNS) != 0) {
+    if (::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
+    if (!put("/proc/self/uid_map", uid_map) || !put("/proc/self/setgroups", "deny") ||
+        !put("/proc/self/gid_map", gid_map)) {
+      return false;
+    }
+  }
+  return ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+}
+
 constexpr const char* kEmptySha = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 constexpr const char* kAbcSha = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
@@ -414,8 +433,7 @@ TEST_CASE("a tmpfs of a mount namespace that is dead can be read by its descript
   REQUIRE(child >= 0);
   if (child == 0) {
     // Status: 0 fine, 1 not permitted here, 2 broken.
-    if (::unshare(CLONE_NEWNS) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) ::_exit(1);
-    if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) ::_exit(1);
+    if (!enter_mount_namespace()) ::_exit(1);
     if (::mount("tmpfs", mount_point.c_str(), "tmpfs", 0, "size=1M") != 0) ::_exit(1);
     if (::chdir(mount_point.c_str()) != 0) ::_exit(2);
     if (::mkdir("sub", 0755) != 0 || ::mkdir("other", 0755) != 0) ::_exit(2);
@@ -477,8 +495,7 @@ TEST_CASE("a directory with another file system mounted on it is left out and na
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    if (::unshare(CLONE_NEWNS) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) ::_exit(1);
-    if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) ::_exit(1);
+    if (!enter_mount_namespace()) ::_exit(1);
     if (::mount("tmpfs", dir.at("m").c_str(), "tmpfs", 0, "size=1M") != 0) ::_exit(1);
     if (::close(::open(dir.at("m/hidden").c_str(), O_WRONLY | O_CREAT, 0644)) != 0) ::_exit(2);
     const int root = ::open(dir.path().c_str(), O_PATH | O_DIRECTORY);
