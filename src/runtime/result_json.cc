@@ -3,8 +3,10 @@
 // Nothing in here interprets what the payload wrote. Bytes that are not UTF-8 are never lost: streams, paths and
 // arguments turn to base64; only sentences of ours (messages, notes, hints) get U+FFFD for stray bytes.
 
+#include <charconv>
 #include <csignal>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -51,6 +53,12 @@ Json text_list(const std::vector<std::string>& list) {
   Json array = Json::array();
   for (const std::string& item : list) array.push_back(item);
   return array;
+}
+
+std::string hexadecimal(uint64_t number) {
+  char digits[16];
+  const auto end = std::to_chars(std::begin(digits), std::end(digits), number, 16).ptr;
+  return "0x" + std::string(std::begin(digits), end);
 }
 
 std::string signal_name(int number) {
@@ -146,6 +154,28 @@ Json limits_hit_json(const std::vector<LimitHit>& hits) {
   return array;
 }
 
+// Null, with the note, where denied calls are not known at all.
+void put_denied(Json& json, const Outcome& outcome) {
+  if (outcome.denials.empty() && !outcome.denials_note.empty()) {
+    json["denied"] = nullptr;
+  } else {
+    Json array = Json::array();
+    for (const Denial& denial : outcome.denials) {
+      Json arguments = Json::array();
+      // As text: not every reader of JSON keeps 64 bits.
+      for (const uint64_t argument : denial.arguments) arguments.push_back(hexadecimal(argument));
+      array.push_back(Json{{"call", denial.call},
+                           {"group", text_or_null(denial.group)},
+                           {"count", denial.count},
+                           {"arguments", std::move(arguments)},
+                           {"process", exact(denial.process)},
+                           {"pid", denial.pid}});
+    }
+    json["denied"] = std::move(array);
+  }
+  json["denied_note"] = text_or_null(outcome.denials_note);
+}
+
 Json setup_json(const std::vector<StageTime>& times) {
   Json stages = Json::array();
   Micros total;
@@ -228,6 +258,7 @@ Json compile_json(const CompileReport& compile) {
   json["stderr"] = stream_json(outcome.err, true);
   json["usage"] = usage_json(outcome.usage);
   json["setup"] = setup_json(outcome.setup_times);
+  put_denied(json, outcome);
   json["error"] = outcome.setup_error.has_value() ? error_object(*outcome.setup_error) : Json(nullptr);
   return json;
 }
@@ -283,8 +314,7 @@ std::string result_json(const Report& report, bool with_streams) {
   json["usage"] = usage_json(outcome.usage);
   json["setup"] = setup_json(outcome.setup_times);
   json["compile"] = report.compile.has_value() ? compile_json(*report.compile) : Json(nullptr);
-  json["denied"] = nullptr;
-  json["denied_note"] = "denied system calls are not recorded by this version";
+  put_denied(json, outcome);
   Json artifacts = Json::array();
   for (const Artifact& artifact : report.artifacts.artifacts) artifacts.push_back(artifact_json(artifact));
   json["artifacts"] = std::move(artifacts);

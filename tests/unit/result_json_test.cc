@@ -74,6 +74,16 @@ Report full_report() {
   outcome.verdict = Verdict::out_of_memory;
   outcome.signal = 9;
   outcome.limits_hit = {{"memory", "1G", "default policy", "sampling every 20 ms", 1}, {"disk", "384M", "default policy", "tmpfs", 3}};
+  Denial denial;
+  denial.call = "ptrace";
+  denial.group = "debug";
+  denial.arguments[0] = 16;
+  denial.arguments[3] = ~uint64_t{0};
+  denial.process = "py\xff";
+  denial.pid = 2;
+  denial.count = 3;
+  outcome.denials = {denial};
+  outcome.denials_note = "more than 64 different calls: the rest was not recorded";
   outcome.out.captured = true;
   outcome.out.kept = std::string("line\n\0\x1b[31m\"\\\x7f", 14) + "\xc3\xbc";
   outcome.out.total_bytes = outcome.out.kept.size();
@@ -236,6 +246,15 @@ TEST_CASE("a payload cannot forge keys: its text stays inside of strings") {
   const std::string json = result_json(report, true);
   CHECK_FALSE(contains(json, "\"verdict\": \"forged\""));
   CHECK(schema_check(json) == 0);
+}
+
+TEST_CASE("denied calls are an empty list when there were none, and null when nobody knows") {
+  Report report = small_report();
+  CHECK(contains(result_json(report, false), "\"denied\": []"));
+  report.outcome.denials_note = "no listener";
+  const std::string json = result_json(report, false);
+  CHECK(contains(json, "\"denied\": null"));
+  CHECK(contains(json, "\"denied_note\": \"no listener\""));
 }
 
 TEST_CASE("an error before anything ran has the same keys") {
