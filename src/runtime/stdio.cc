@@ -246,7 +246,7 @@ class OutputStream {
   // Moves what can be moved without waiting.
   State pump(int rounds) {
     for (int round = 0; round < rounds; ++round) {
-      if (begin_ < end_ && !flush()) return State::blocked;
+      if (!flush()) return State::blocked;
       if (ended_) return State::ended;
       const uint64_t allowed = std::min(limit_ == 0 ? UINT64_MAX : limit_ - total_, drain_left_);
       if (drain_left_ == 0) {
@@ -257,7 +257,8 @@ class OutputStream {
       const State state = splice_ ? splice_some(allowed) : read_some(allowed);
       if (state != State::more) return state;
     }
-    return State::more;
+    // Nothing is left in the buffer that no event would wake us for.
+    return flush() ? State::more : State::blocked;
   }
 
   // `master_events`: what the other direction of a pty waits for.
@@ -350,8 +351,9 @@ class OutputStream {
     }
     if (moved == 0) return on_read_end(0);
     if (errno == EAGAIN) {
-      // Which of the two pipes is it?
-      if (bytes_in_pipe(source()) == 0) return State::dry;
+      // Which of the two was it? A target without room counts only if it still has none: the payload may have written
+      // and the reader may have read since, and a file is never waited for (it cannot be polled).
+      if (is_ready(target_.fd(), POLLOUT)) return bytes_in_pipe(source()) > 0 ? State::more : State::dry;
       blocked_ = true;
       return State::blocked;
     }
