@@ -96,10 +96,10 @@ def init_environ(t):
     t.match(attempt(t, "open", "r", "/proc/1/maps"), r"^(EACCES|EPERM|ENOENT|ok)$")
 
 
-@case("11: process_vm_readv on init is refused; on a process of its own the same call is not (control)")
+@case("11: process_vm_readv on init is refused; outside, on itself, the same call is not (control)")
 def vm_read(t):
     t.match(attempt(t, "vmread", "1"), r"^(EPERM|ENOSYS|EACCES|ESRCH)$", "process_vm_readv")
-    t.match(t.run([t.probe, "vmread", str(os.getpid() if t.is_root else 0)]).text.strip(), r"^(ok|EFAULT|ESRCH|EPERM)$")
+    t.match(t.run([t.probe, "vmread", "0"]).text.strip(), r"^(ok|EFAULT)$", "the control, on the probe itself outside")
 
 
 @case("12: init can be neither attached to nor robbed of descriptors")

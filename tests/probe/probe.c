@@ -336,7 +336,8 @@ int main(int argc, char** argv) {
     // Any address does: permission is checked first, so EFAULT means that it was granted.
     char here[8];
     struct iovec local = {here, sizeof here}, remote = {(void*)0x400000, sizeof here};
-    return say(process_vm_readv((pid_t)number(rest[0]), &local, 1, &remote, 1, 0));
+    const pid_t target = (pid_t)number(rest[0]);
+    return say(process_vm_readv(target ? target : getpid(), &local, 1, &remote, 1, 0));
   }
   if (!strcmp(name, "attach") && count == 1) return say(ptrace(PTRACE_ATTACH, (pid_t)number(rest[0]), 0, 0));
   if (!strcmp(name, "mount") && count == 2) return say(mount("probe", rest[1], rest[0], 0, NULL));
