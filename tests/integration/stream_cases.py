@@ -379,19 +379,9 @@ def tty_restored(t):
     t.equal(term.attributes_now(), term.before, "terminal attributes")
     term = Terminal(t, "exec", "--", "/bin/sh", "-c", "stty raw -echo; echo up; sleep 30")
     term.read_until(rb"up")
-    pids = [p for p in harness.processes_with(t.binary) if "sleep 30" in cmdline(p) and os.path.basename(cmdline(p).split(" ")[0]) == "sbx"]
-    for pid in pids:
-        os.kill(pid, signal.SIGTERM)
+    term.process.send_signal(signal.SIGTERM)
     term.wait(12)
     t.equal(term.attributes_now(), term.before, "terminal attributes after SIGTERM")
-
-
-def cmdline(pid):
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return file.read().replace(b"\0", b" ").decode("utf-8", "replace")
-    except OSError:
-        return ""
 
 
 @case("TIOCSTI and TIOCLINUX are refused at a terminal, whatever the upper half of the request says")
