@@ -13,6 +13,7 @@ import collections
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -43,6 +44,10 @@ KINDS = [
 ]
 
 
+# Directories of sbx's own tests, which may run beside this one.
+TEST_FILES = re.compile(r"^sbx-(tests|leak|differential|bench|budget)-|-test-")
+
+
 def text_of(path):
     try:
         with open(path, "rb") as file:
@@ -68,7 +73,7 @@ class Count:
                 names = os.listdir(directory)
             except OSError:
                 names = []
-            self.values[f"files in {directory}"] = frozenset(n for n in names if "sbx" in n)
+            self.values[f"files in {directory}"] = frozenset(n for n in names if "sbx" in n and not TEST_FILES.search(n))
         # Lease files may stay (a lock is what counts), leases held may not.
         held = set()
         for line in text_of("/proc/locks").decode().splitlines():
@@ -116,12 +121,13 @@ class Count:
 def run(identity, binary, probe, runs, kills, jobs, seed, base):
     marker = f"leak-{os.getpid()}-{identity.label}".encode()
     work = tempfile.mkdtemp(prefix="work-", dir=base)
-    for path in (work, os.path.join(work, "keep")):
+    home = tempfile.mkdtemp(prefix="home-", dir=base)
+    for path in (work, home, os.path.join(work, "keep")):
         if path.endswith("keep"):
             open(path, "w").close()
         if os.geteuid() == 0:
             os.chown(path, identity.uid, identity.gid)
-    env = {"PATH": harness.SYSTEM_PATH, "HOME": work, "LEAK_MARKER": marker.decode(), "LANG": "C.UTF-8"}
+    env = {"PATH": harness.SYSTEM_PATH, "HOME": home, "LEAK_MARKER": marker.decode(), "LANG": "C.UTF-8"}
     chance = random.Random(seed)
     lock = threading.Lock()
     failures, ends = [], collections.Counter()

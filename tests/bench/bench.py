@@ -52,6 +52,14 @@ def time_one(argv, identity, cwd, env):
     return seconds, done.returncode, done.stderr
 
 
+def planned_binds(binary, identity, cwd, env):
+    """How many read-only binds the default view has on this host, as `-v` shows the plan; 12 when it does not."""
+    done = subprocess.run([binary, "exec", "-v", "--", "true"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=cwd,
+                          env=env, **identity.popen_arguments())
+    found = done.stderr.decode(errors="replace").count(": fs bind-ro ")
+    return min(found, 64) or 12
+
+
 def measure(identity, options, base):
     work = tempfile.mkdtemp(prefix="b-", dir=base)
     if os.geteuid() == 0:
@@ -69,8 +77,9 @@ def measure(identity, options, base):
         print(f"note: floor runs without a filter: sbx policy show --bpf: {done.stderr.decode(errors='replace').strip()[:200]}")
         filter_file = "/dev/null"
     if os.path.exists(os.path.join(base, "floor")):
-        rows["floor true"] = [os.path.join(base, "floor"), filter_file, str(options.binds), "true"]
-        rows["floor python"] = [os.path.join(base, "floor"), filter_file, str(options.binds), *hello]
+        binds = options.binds or planned_binds(binary, identity, work, env)
+        rows["floor true"] = [os.path.join(base, "floor"), filter_file, str(binds), "true"]
+        rows["floor python"] = [os.path.join(base, "floor"), filter_file, str(binds), *hello]
     if harness.have("bwrap"):
         rows["bwrap true"] = bwrap_argv(["true"])
         rows["bwrap python"] = bwrap_argv(hello)
@@ -104,7 +113,7 @@ def main():
     parser = argparse.ArgumentParser(description="Start-up times against the floor and bwrap; ratios only.")
     parser.add_argument("--binary", default=str(harness.ROOT / "build" / "sbx"))
     parser.add_argument("--floor", default="", help="default: tests/floor beside the binary")
-    parser.add_argument("--binds", type=int, default=12, help="read-only binds that the floor makes: as many as the default manifest here")
+    parser.add_argument("--binds", type=int, default=0, help="read-only binds that the floor makes; default: as many as sbx makes here")
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--as", dest="identities", default="root,user")
     parser.add_argument("--seed", type=int, default=1)
