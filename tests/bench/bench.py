@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""Times whole starts, interleaved in random order, and prints medians and ratios.
+
+    tests/bench/bench.py --binary build/sbx [--rounds 60] [--as root,user] [--json FILE]
+
+    bare       vfork and exec of the command, nothing else
+    floor      tests/bench/floor.c: the least C that puts up the same namespaces, mounts, identity and filter
+    sbx        sbx exec -- true; sbx run --lang python -c 'print("hello")'
+    bwrap      Debian's bubblewrap with the same view of files, where it is installed (it has no filter and fewer
+               protections)
+
+Only ratios mean anything: machines differ, and a busy one slows all rows alike. The quartiles tell how far to trust a row.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
+import harness  # noqa: E402
+
+
+def bwrap_argv(command):
+    """The view that sbx gives, in bwrap's words."""
+    words = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv", "--setenv", "PATH", "/usr/bin:/bin",
+             "--ro-bind", "/usr", "/usr"]
+    for name in ("bin", "sbin", "lib", "lib64"):
+        if os.path.islink(f"/{name}"):
+            words += ["--symlink", os.readlink(f"/{name}"), f"/{name}"]
+        elif os.path.isdir(f"/{name}"):
+            words += ["--ro-bind", f"/{name}", f"/{name}"]
+    for name in ("/etc/alternatives", "/etc/ssl", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/ca-certificates"):
+        words += ["--ro-bind-try", name, name]
+    words += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/box", "--tmpfs", "/home/sandbox", "--hostname", "sandbox", "--chdir", "/box", "--"]
+    return words + command
+
+
+def time_one(argv, identity, cwd, env):
+    began = time.perf_counter()
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=cwd, env=env,
+                          **identity.popen_arguments())
+    seconds = time.perf_counter() - began
+    return seconds, done.returncode, done.stderr
+
+
+def planned_binds(binary, identity, cwd, env):
+    """How many read-only binds the default view has on this host, as `-v` shows the plan; 12 when it does not."""
+    done = subprocess.run([binary, "exec", "-v", "--", "true"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=cwd,
+                          env=env, **identity.popen_arguments())
+    found = done.stderr.decode(errors="replace").count(": fs bind-ro ")
+    return min(found, 64) or 12
+
+
+def measure(identity, options, base):
+    work = tempfile.mkdtemp(prefix="b-", dir=base)
+    if os.geteuid() == 0:
+        os.chown(work, identity.uid, identity.gid)
+    env = {"PATH": harness.SYSTEM_PATH, "HOME": work, "LANG": "C.UTF-8"}
+    binary = os.path.join(base, "sbx")
+    hello = ["/usr/bin/python3", "-c", 'print("hello")']
+    true = shutil.which("true", path=harness.SYSTEM_PATH)
+    rows = {"bare true": [true], "sbx exec true": [binary, "exec", "--", "true"], "bare python": hello,
+            "sbx run python": [binary, "run", "--lang", "python", "-c", 'print("hello")']}
+    filter_file = os.path.join(work, "filter.bpf")
+    done = subprocess.run([binary, "policy", "show", "default", "--bpf", filter_file], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, env=env, cwd=work, **identity.popen_arguments())
+    if not os.path.exists(filter_file):
+        print(f"note: floor runs without a filter: sbx policy show --bpf: {done.stderr.decode(errors='replace').strip()[:200]}")
+        filter_file = "/dev/null"
+    if os.path.exists(os.path.join(base, "floor")):
+        binds = options.binds or planned_binds(binary, identity, work, env)
+        rows["floor true"] = [os.path.join(base, "floor"), filter_file, str(binds), "true"]
+        rows["floor python"] = [os.path.join(base, "floor"), filter_file, str(binds), *hello]
+    if harness.have("bwrap"):
+        rows["bwrap true"] = bwrap_argv(["true"])
+        rows["bwrap python"] = bwrap_argv(hello)
+    usable = {}
+    for name, argv in rows.items():
+        seconds, status, err = time_one(argv, identity, work, env)
+        if status:
+            print(f"note: {name} left out: status {status}: {err.decode(errors='replace').strip()[:200]}")
+        else:
+            usable[name] = argv
+    times = {name: [] for name in usable}
+    order = [name for name in usable for _ in range(options.rounds)]
+    random.Random(options.seed).shuffle(order)
+    for name in order:
+        times[name].append(time_one(usable[name], identity, work, env)[0] * 1000)
+    return times
+
+
+def table(times):
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    print(f"{'':16} {'median ms':>10} {'quartiles':>16} {'/ bare':>8} {'/ floor':>8} {'/ bwrap':>8}")
+    for name in sorted(times, key=lambda n: (n.split()[-1], medians[n])):
+        what = name.split()[-1]
+        low, _middle, high = statistics.quantiles(times[name], n=4) if len(times[name]) > 1 else (0, 0, 0)
+        ratios = [f"{medians[name] / medians[f'{other} {what}']:8.2f}" if f"{other} {what}" in medians else f"{'-':>8}" for other in ("bare", "floor", "bwrap")]
+        print(f"{name:16} {medians[name]:10.2f} {f'{low:.2f}-{high:.2f}':>16} {' '.join(ratios)}")
+    return medians
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Start-up times against the floor and bwrap; ratios only.")
+    parser.add_argument("--binary", default=str(harness.ROOT / "build" / "sbx"))
+    parser.add_argument("--floor", default="", help="default: tests/floor beside the binary")
+    parser.add_argument("--binds", type=int, default=0, help="read-only binds that the floor makes; default: as many as sbx makes here")
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--as", dest="identities", default="root,user")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", default="")
+    options = parser.parse_args()
+    floor = pathlib.Path(options.floor) if options.floor else pathlib.Path(options.binary).resolve().parent / "tests" / "floor"
+    base = tempfile.mkdtemp(prefix="sbx-bench-")
+    os.chmod(base, 0o755)
+    record = {"schema": "sbx-bench", "version": 1, "kernel": os.uname().release, "machine": os.uname().machine, "rounds": options.rounds, "identities": {}}
+    try:
+        for source, name in ((pathlib.Path(options.binary), "sbx"), (floor, "floor")):
+            if source.exists():
+                shutil.copy2(source, os.path.join(base, name))
+                os.chmod(os.path.join(base, name), 0o755)
+            else:
+                print(f"note: {source} is missing")
+        for identity in harness.make_identities(options.identities.split(",")):
+            print(f"\nas {identity.label}, {options.rounds} starts each, interleaved in random order")
+            times = measure(identity, options, base)
+            medians = table(times)
+            record["identities"][identity.label] = {
+                name: {"median_ms": round(medians[name], 3), "samples_ms": [round(v, 3) for v in values]} for name, values in times.items()}
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps(record, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,415 @@
+"""Streams, terminal, death: live and byte-exact, no harm by reopening, nothing left."""
+
+import errno
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+
+import harness
+from harness import Failure, Skip, case
+
+
+# ---- bytes
+
+@case("all bytes pass unchanged in both directions, 8 MiB of them")
+def byte_exact(t):
+    data = os.urandom(1 << 20) * 8
+    done = t.sbx("exec", "--", "cat", stdin=data)
+    t.true(done.status == 0 and done.out == data, f"status {done.status}, {len(done.out)} of {len(data)} bytes")
+
+
+@case("stdout and stderr are two streams, and neither blocks the other", needs="python")
+def two_streams(t):
+    code = "import os\nfor i in range(64):\n    os.write(2, b'e' * 65536)\nos.write(1, b'o')\n"
+    p = t.spawn([t.binary, "run", "--lang", "python", "-c", code], stdin=subprocess.DEVNULL)
+    # stderr is not read at all until stdout has been: with a full pipe behind stderr, stdout alone must not be held
+    # back by sbx, only by the payload itself, which is blocked on stderr by rights; so read both, stderr last.
+    out, err = p.communicate(timeout=15)
+    t.equal((out, len(err)), (b"o", 64 * 65536))
+    code = "import os, sys, threading\nthreading.Thread(target=lambda: os.write(2, b'e' * (1 << 22)), daemon=True).start()\nos.write(1, b'out\\n')\nimport time; time.sleep(1); os._exit(0)\n"
+    p = t.spawn([t.binary, "run", "--lang", "python", "-c", code], stdin=subprocess.DEVNULL)
+    ready, _, _ = select.select([p.stdout], [], [], 5)
+    t.true(ready and os.read(p.stdout.fileno(), 4) == b"out\n", "stdout is held back by an unread stderr")
+    p.communicate(timeout=15)
+
+
+@case("output is live: what was printed is there before the program ends", needs="python")
+def live(t):
+    p = t.spawn([t.binary, "exec", "--", "/bin/sh", "-c", "echo one; read x; echo $x"])
+    ready, _, _ = select.select([p.stdout], [], [], 5)
+    t.true(ready, "nothing before the end")
+    t.equal(p.stdout.readline(), b"one\n")
+    out, _ = p.communicate(b"two\n", timeout=10)
+    t.equal(out, b"two\n")
+
+
+@case("stdin closed by the caller is an empty stdin; closed stdout and stderr do no harm")
+def closed(t):
+    t.expect(t.run(["/bin/bash", "-c", '"$0" exec -- cat <&-', t.binary]), out="")
+    done = t.run(["/bin/bash", "-c", '"$0" exec -- sh -c "echo x; echo y >&2; exit 3" >&- 2>&-; echo $?', t.binary])
+    t.true(done.out in (b"3\n", b"1\n", b"2\n"), done.describe())
+    done = t.run(["/bin/bash", "-c", '"$0" exec -- sh -c "ls -l /proc/self/fd | wc -l" 0<&- 2>&-', t.binary])
+    t.equal(done.status, 0)
+
+
+@case("the payload does not read stdin: sbx ends with it, whatever the writer does")
+def unread_stdin(t):
+    p = t.spawn([t.binary, "exec", "--", "true"])
+    t.equal(p.wait(10), 0)
+
+
+@case("a reader that goes away ends the payload as without sbx")
+def broken_pipe(t):
+    done = t.run(["/bin/bash", "-c", '"$0" exec -- yes | head -1; echo ${PIPESTATUS[0]}', t.binary], timeout=15)
+    t.match(done.text, r"^y\n141$", "stdout")
+
+
+@case("a shell loop around sbx reads on where the payload stopped: read-ahead is given back")
+def while_read(t):
+    t.file("in.txt", "".join(f"line {i}\n" for i in range(5)))
+    t.expect(t.run(["/bin/bash", "-c", 'while read -r l; do echo "got $l"; "$0" exec -- true; done < in.txt', t.binary]),
+             out="".join(f"got line {i}\n" for i in range(5)))
+
+
+@case("input that the payload did read is gone from the loop's stdin")
+def partly_read(t):
+    t.file("in.txt", "".join(f"line {i}\n" for i in range(5)))
+    t.expect(t.run(["/bin/bash", "-c", '"$0" exec -- sh -c "read a; echo in \\$a" < in.txt', t.binary]), out="in line 0\n")
+    done = t.run(["/bin/bash", "-c", '{ "$0" exec -- head -c 7; echo; cat; } < in.txt', t.binary])
+    t.true(done.out.startswith(b"line 0\n\n") and done.out.count(b"line") <= 5, done.describe())
+
+
+@case("a program on stdin that a loop feeds does not swallow the loop's input when --stdin or -c is used", needs="python")
+def loop_text(t):
+    t.file("in.txt", "a\nb\nc\n")
+    t.expect(t.run(["/bin/bash", "-c", 'while read -r l; do "$0" run --lang python -c "print(1)"; done < in.txt', t.binary]), out="1\n1\n1\n")
+
+
+# ---- reopening
+
+@case("a payload cannot write to the caller's input file by reopening stdin", needs="python")
+def reopen_stdin(t):
+    path = t.file("in.txt", "precious\n")
+    code = ("import os\nfor name in ('/proc/self/fd/0', '/dev/stdin', '/dev/fd/0'):\n    for flags in (os.O_RDWR, os.O_WRONLY, os.O_WRONLY | os.O_TRUNC, os.O_WRONLY | os.O_APPEND):\n"
+            "        try:\n            fd = os.open(name, flags | os.O_NONBLOCK)\n            os.write(fd, b'EVIL'); os.ftruncate(fd, 0)\n        except OSError: pass\n"
+            "try: os.ftruncate(0, 0)\nexcept OSError: pass\ntry: os.write(0, b'EVIL')\nexcept OSError: pass\n")
+    with open(path, "r+b") as file:  # opened for reading and writing by the caller, the worst case
+        t.expect(t.python(code, stdin=file))
+    t.equal(open(path).read(), "precious\n", "the caller's file")
+    with open(path, "rb") as file:
+        t.expect(t.python(code, stdin=file))
+    t.equal(open(path).read(), "precious\n", "the caller's file")
+
+
+@case("a payload cannot truncate, overwrite or read the caller's output file by reopening stdout", needs="python")
+def reopen_stdout(t):
+    path = t.file("out.txt", "earlier content\n")
+    code = ("import os\nfor name in ('/proc/self/fd/1', '/dev/stdout', '/proc/self/fd/2'):\n    for flags in (os.O_RDWR, os.O_WRONLY | os.O_TRUNC, os.O_WRONLY, os.O_RDONLY):\n"
+            "        try:\n            fd = os.open(name, flags | os.O_NONBLOCK)\n            try: os.ftruncate(fd, 0)\n            except OSError: pass\n            try: os.lseek(fd, 0, 0); os.write(fd, b'EVIL')\n            except OSError: pass\n"
+            "            try:\n                if b'earlier' in os.read(fd, 100): open('/dev/stderr', 'w').write('READ')\n            except OSError: pass\n        except OSError: pass\n"
+            "for fd in (1, 2):\n    try: os.ftruncate(fd, 0)\n    except OSError: pass\n    try: os.lseek(fd, 0, 0); os.pwrite(fd, b'EVIL', 0)\n    except OSError: pass\n")
+    with open(path, "r+b") as file:
+        file.seek(0, 2)
+        t.run([t.binary, "run", "--lang", "python", "-c", code], stdout=file, stderr=file)
+    content = open(path).read()
+    t.true(content.startswith("earlier content\n") and "READ" not in content, f"the caller's file is now {content!r}")
+
+
+@case("output to a regular file, appended or not, arrives whole")
+def to_file(t):
+    t.run(["/bin/bash", "-c", '"$0" exec -- seq 100000 > a; echo first > b; "$0" exec -- seq 3 >> b', t.binary])
+    t.equal(len((t.dir / "a").read_bytes()), 588895)
+    t.equal((t.dir / "b").read_text(), "first\n1\n2\n3\n")
+
+
+@case("/dev/stdout, /dev/stderr and /proc/self/fd/1 can be written inside")
+def dev_stdout(t):
+    done = t.expect(t.shell("echo a > /dev/stdout; echo b > /proc/self/fd/1; echo c > /dev/stderr; echo d | tee /dev/stderr > /dev/null; echo e | cat /dev/stdin"))
+    t.equal(sorted(done.text.split()), ["a", "b", "e"])
+    t.equal(done.err, b"c\nd\n")
+    t.run(["/bin/bash", "-c", '"$0" exec -- sh -c "echo a > /dev/stdout" > f', t.binary])
+    t.equal((t.dir / "f").read_bytes(), b"a\n")
+
+
+@case("only 0, 1 and 2 are open in the payload, whatever the caller had open")
+def fds(t):
+    read_end, write_end = os.pipe()
+    directory = os.open("/", os.O_RDONLY)
+    for fd in (read_end, write_end, directory):
+        os.set_inheritable(fd, True)
+    try:
+        t.expect(t.probed("fds"), out="0\n1\n2\n")
+        done = t.run([t.binary, "exec", "--mount", f"{t.probe}:/opt/probe", "--", "/opt/probe", "fds"], pass_fds=(read_end, write_end, directory))
+        t.expect(done, out="0\n1\n2\n")
+    finally:
+        for fd in (read_end, write_end, directory):
+            os.close(fd)
+
+
+# ---- ends
+
+def leftovers(t, marker):
+    t.wait_until(lambda: not harness.processes_with(marker), 1.0, f"processes with {marker} are gone")
+
+
+@case("a grandchild that keeps stdout open does not hold sbx, and is gone", needs="python")
+def holder(t):
+    done = t.sbx("run", f"{t.hostile}/holder.py", f"marker-{t.dir.name}", result=True)
+    t.expect(done, status=3, out="before\n", verdict="exited")
+    t.true(done.seconds < 5, f"held for {done.seconds:.1f} s")
+    leftovers(t, f"marker-{t.dir.name}")
+
+
+@case("a double-forked daemon that ignores every signal is gone when sbx returns", needs="python")
+def daemon(t):
+    script = t.file(f"daemon-{t.dir.name}.py", open(f"{t.hostile}/daemon.py").read())
+    done = t.sbx("run", script, result=True)
+    t.expect(done, status=0, out="main done\n")
+    t.true(done.seconds < 6, f"held for {done.seconds:.1f} s")
+    t.equal(harness.processes_with(f"daemon-{t.dir.name}"), [], "survivors")
+    marker = f"mark-{t.dir.name}"
+    done = t.sbx("exec", "--", "/bin/sh", "-c", f"setsid sh -c 'trap \"\" TERM HUP INT; sleep 300; : {marker}' & sleep 0.1; echo done")
+    t.expect(done, out="done\n")
+    t.equal(harness.processes_with(marker), [], "survivors")
+
+
+@case("SIGKILL of sbx leaves no process of the sandbox, one second later at the latest", seconds=40)
+def kill(t):
+    for n in range(6):
+        marker = f"kill-{t.dir.name}-{n}"
+        p = t.spawn([t.binary, "exec", "--", "/bin/sh", "-c", f"trap '' TERM HUP INT; echo up; (setsid sleep 301 &) ; while :; do sleep 1; done; : {marker}"],
+                    stdin=subprocess.DEVNULL)
+        t.equal(p.stdout.readline(), b"up\n")
+        before = sandbox_tree(p.pid)
+        t.true(len(before) >= 2, f"too few processes below sbx: {before}")
+        os.kill(p.pid, signal.SIGKILL)
+        p.wait(5)
+        t.wait_until(lambda: not harness.processes_with(marker) and not any(alive(q) for q in before), 1.0, "the sandbox's processes are gone")
+
+
+def sandbox_tree(pid):
+    found, todo = [], [pid]
+    while todo:
+        for child in harness.children_of(todo.pop()):
+            found.append(child)
+            todo.append(child)
+    return found
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@case("SIGKILL of sbx at a random instant of its start leaves nothing", seconds=40)
+def kill_early(t):
+    import random
+    chance = random.Random(7)
+    for n in range(40):
+        marker = f"early-{t.dir.name}-{n}"
+        p = t.spawn([t.binary, "exec", "--", "/bin/sh", "-c", f"sleep 302; : {marker}"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(chance.random() * 0.015)  # the instant is what is varied
+        os.kill(p.pid, signal.SIGKILL)
+        p.wait(5)
+    t.wait_until(lambda: not harness.processes_with(f"early-{t.dir.name}-"), 1.0, "the sandboxes' processes are gone")
+
+
+@case("killing the sandbox's init from inside is not possible; the payload's end ends all")
+def init(t):
+    t.expect(t.shell("kill -9 1; kill -TERM 1; kill -STOP 1; echo alive"), out="alive\n")
+
+
+@case("sbx stopped and continued goes on", needs="python")
+def stopped(t):
+    p = t.spawn([t.binary, "exec", "--", "/bin/sh", "-c", "echo a; sleep 0.3; echo b"], stdin=subprocess.DEVNULL)
+    t.equal(p.stdout.readline(), b"a\n")
+    os.kill(p.pid, signal.SIGSTOP)
+    time.sleep(0.1)
+    os.kill(p.pid, signal.SIGCONT)
+    out, _ = p.communicate(timeout=10)
+    t.equal((out, p.returncode), (b"b\n", 0))
+
+
+# ---- terminal
+
+class Terminal:
+    """sbx at a terminal of the test's own: a new session, its controlling terminal."""
+
+    def __init__(self, t, *words, size=(33, 101), stdin=None, stdout=None, env=None, argv=None):
+        self.t = t
+        self.master, self.slave = pty.openpty()
+        if os.geteuid() == 0 and not t.is_root:
+            os.fchown(self.slave, t.identity.uid, -1)
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+        self.before = termios.tcgetattr(self.slave)
+        t.at_end(self.close)
+        # setsid --ctty makes the terminal the controlling one and hands over all three streams.
+        self.process = t.spawn(["setsid", "--ctty", "--wait"] + (argv or [t.binary, *words]), stdin=stdin if stdin is not None else self.slave,
+                               stdout=stdout if stdout is not None else self.slave, stderr=self.slave,
+                               env={"TERM": "xterm-256color", **(env or {})}, session=False)
+        self.seen = b""
+
+    def read_until(self, pattern, seconds=8):
+        end = time.monotonic() + seconds
+        while not re.search(pattern, self.seen):
+            ready, _, _ = select.select([self.master], [], [], max(0, end - time.monotonic()))
+            if not ready:
+                raise Failure(f"the terminal did not show {pattern!r}; it showed {self.seen!r}")
+            try:
+                data = os.read(self.master, 65536)
+            except OSError as error:
+                if error.errno == errno.EIO:
+                    raise Failure(f"terminal closed before {pattern!r}; it showed {self.seen!r}")
+                raise
+            self.seen += data
+        return self.seen
+
+    def write(self, data):
+        os.write(self.master, data)
+
+    def wait(self, seconds=8):
+        end = time.monotonic() + seconds
+        while self.process.poll() is None and time.monotonic() < end:
+            ready, _, _ = select.select([self.master], [], [], 0.02)
+            if ready:
+                try:
+                    self.seen += os.read(self.master, 65536)
+                except OSError:
+                    break
+        try:
+            return harness.shell_status(self.process.wait(max(0.1, end - time.monotonic())))
+        except subprocess.TimeoutExpired:
+            raise Failure(f"sbx did not end at its terminal; it showed {self.seen!r}")
+
+    def attributes_now(self):
+        return termios.tcgetattr(self.slave)
+
+    def close(self):
+        for fd in (self.master, self.slave):
+            try:
+                os.close(fd)
+            except OSError:
+                pass
+
+
+@case("at a terminal all three streams of the payload are a terminal of its own, and TERM is set", needs="python")
+def tty(t):
+    term = Terminal(t, "run", "--lang", "python", "-c", "import os,sys; print([os.isatty(i) for i in (0,1,2)], os.environ.get('TERM'), os.ttyname(0))")
+    term.read_until(rb"\[True, True, True\] xterm-256color /dev/pts/\d+")
+    t.equal(term.wait(), 0)
+
+
+@case("--tty=never gives pipes at a terminal, --tty=always a terminal behind pipes", needs="python")
+def tty_modes(t):
+    code = "import os; print([os.isatty(i) for i in (0,1,2)])"
+    term = Terminal(t, "run", "--tty=never", "--lang", "python", "-c", code)
+    term.read_until(rb"\[False, False, False\]")
+    term.wait()
+    t.expect(t.python(code, "--tty=always"), out_match=r"\[True, True, True\]|\[True, True")
+    t.expect(t.python(code, "--tty=auto"), out="[False, False, False]\n")
+    t.expect(t.python(code, "--tty=sometimes"), status=2, err=r"^sbx: .*sometimes")
+
+
+@case("with only stdout redirected, stdout is no terminal and the rest is", needs="python")
+def tty_partly(t):
+    with open(t.dir / "o", "wb") as out:
+        term = Terminal(t, "run", "--lang", "python", "-c", "import os; print([os.isatty(i) for i in (0,1,2)])", stdout=out)
+        t.equal(term.wait(), 0)
+    t.match((t.dir / "o").read_text(), r"^\[True, False, True\]$", "the file")
+
+
+@case("what is typed reaches the payload, with the echo of a terminal", needs="python")
+def tty_input(t):
+    term = Terminal(t, "run", "--lang", "python", "-c", "x = input('name? '); print('hello', x)")
+    term.read_until(rb"name\? ")
+    term.write(b"ann\n")
+    term.read_until(rb"hello ann")
+    t.equal(term.wait(), 0)
+
+
+@case("end of file by ^D reaches the payload")
+def tty_eof(t):
+    term = Terminal(t, "exec", "--", "/bin/sh", "-c", "echo up; cat; echo end")
+    term.read_until(rb"up")
+    term.write(b"x\n\x04")
+    term.read_until(rb"x\r\nx\r\nend")
+    t.equal(term.wait(), 0)
+
+
+@case("^C reaches the payload as SIGINT; a program that does not handle it ends with 130", needs="python")
+def tty_interrupt(t):
+    term = Terminal(t, "run", "--lang", "python", "-c", "import time\nprint('up', flush=True)\ntry: time.sleep(30)\nexcept KeyboardInterrupt: print('caught'); raise SystemExit(4)")
+    term.read_until(rb"up")
+    term.write(b"\x03")
+    term.read_until(rb"caught")
+    t.equal(term.wait(), 4)
+    term = Terminal(t, "exec", "--", "sleep", "30")
+    t.wait_until(lambda: sandbox_tree(term.process.pid), 5, "the sandbox is up")
+    time.sleep(0.3)
+    term.write(b"\x03")
+    t.equal(term.wait(), 130)
+
+
+@case("the window size is the caller's and follows its changes")
+def tty_size(t):
+    term = Terminal(t, "exec", "--", "/bin/bash", "-c", "stty size; trap 'stty size' WINCH; echo set; while :; do sleep 0.05; done", size=(33, 101))
+    term.read_until(rb"33 101")
+    term.read_until(rb"set")
+    fcntl.ioctl(term.master, termios.TIOCSWINSZ, struct.pack("HHHH", 44, 120, 0, 0))
+    # The kernel signals the foreground group of the terminal, sbx, which copies the size.
+    term.read_until(rb"44 120")
+
+
+@case("the terminal's attributes come back after the end, whatever the payload set, and after SIGTERM")
+def tty_restored(t):
+    term = Terminal(t, "exec", "--", "/bin/sh", "-c", "stty raw -echo; echo done")
+    term.read_until(rb"done")
+    term.wait()
+    t.equal(term.attributes_now(), term.before, "terminal attributes")
+    term = Terminal(t, "exec", "--", "/bin/sh", "-c", "stty raw -echo; echo up; sleep 30")
+    term.read_until(rb"up")
+    term.process.send_signal(signal.SIGTERM)
+    term.wait(12)
+    t.equal(term.attributes_now(), term.before, "terminal attributes after SIGTERM")
+
+
+@case("TIOCSTI and TIOCLINUX are refused at a terminal, whatever the upper half of the request says")
+def tty_injection(t):
+    for attempt in ("tiocsti", "tiocsti-high", "tioclinux"):
+        term = Terminal(t, "exec", "--mount", f"{t.probe}:/opt/probe", "--", "/opt/probe", attempt)
+        term.read_until(rb"(?m)^\S+\r?\n")
+        t.match(term.seen.decode(), r"^(EPERM|ENOTTY|EIO|ENOSYS|EACCES)", attempt)
+        term.wait()
+
+
+@case("a payload at a terminal has job control: ^Z stops a job of its shell")
+def tty_job_control(t):
+    term = Terminal(t, "exec", "--", "/bin/bash", "--norc", "-i")
+    term.read_until(rb"[$#] ")
+    t.no_match(term.seen.decode("utf-8", "replace"), "no job control", "bash's start")
+    term.write(b"sleep 30\n")
+    time.sleep(0.4)
+    term.write(b"\x1a")
+    term.read_until(rb"Stopped")
+    term.write(b"kill -9 %1\nexit 6\nexit 6\n")  # twice: a shell may still take the job for stopped
+    t.equal(term.wait(), 6)
+
+
+@case("closing the terminal ends the run, and nothing is left", seconds=30)
+def tty_closed(t):
+    marker = f"hup-{t.dir.name}"
+    term = Terminal(t, "exec", "--", "/bin/sh", "-c", f"echo up; sleep 303; : {marker}")
+    term.read_until(rb"up")
+    os.close(term.master)
+    os.close(term.slave)
+    t.wait_until(lambda: not harness.processes_with(marker), 10, "everything is gone after the hang-up")
