@@ -124,6 +124,26 @@ std::string signal_text(int signal) {
   return text;
 }
 
+// Calls that the filter refused, the ones that were tried most first.
+void denial_hint(const RunRequest& request, const Outcome& outcome, std::vector<std::string>& hints) {
+  if (outcome.denials.empty()) return;
+  std::vector<const Denial*> denials;
+  for (const Denial& denial : outcome.denials) denials.push_back(&denial);
+  std::stable_sort(denials.begin(), denials.end(),
+                   [](const Denial* left, const Denial* right) { return left->count > right->count; });
+  constexpr size_t kShown = 4;
+  std::string names;
+  std::vector<std::string> flags;
+  for (size_t index = 0; index < denials.size() && index < kShown; ++index) {
+    const Denial& denial = *denials[index];
+    names += (names.empty() ? "" : ", ") + printable(denial.call, 64);
+    if (denial.count > 1) names += " (" + std::to_string(denial.count) + " times)";
+    flags.insert(flags.end(), {"--allow-syscall", denial.call});
+  }
+  if (denials.size() > kShown) names += " and " + std::to_string(denials.size() - kShown) + " more";
+  hints.push_back("the system call filter refused " + names + "; if the program may: " + remedy(request, flags));
+}
+
 void text_hints(const HintContext& context, std::string_view tail, std::vector<std::string>& hints) {
   const RunRequest& request = *context.request;
   const std::string mark = "judging by the program's own message, ";
@@ -234,6 +254,7 @@ std::vector<std::string> make_hints(const HintContext& context) {
   if (outcome.verdict == Verdict::compile_failed && report.compile.has_value()) {
     limit_hints(request, report.compile->outcome, report.compile->limits, true, hints);
     if (hints.empty()) text_hints(context, report.compile->outcome.stderr_tail, hints);
+    denial_hint(request, report.compile->outcome, hints);
     return hints;
   }
   limit_hints(request, outcome, report.limits, false, hints);
@@ -256,6 +277,8 @@ std::vector<std::string> make_hints(const HintContext& context) {
     case Verdict::setup_failed: break;
   }
   if (hints.empty() && outcome.verdict == Verdict::exited) text_hints(context, outcome.stderr_tail, hints);
+  // Many programs try a call and do well without it: told last, and only as what it is.
+  denial_hint(request, outcome, hints);
   return hints;
 }
 

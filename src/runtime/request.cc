@@ -397,8 +397,24 @@ std::string Execution::inside_path_of(const std::string& host_path) const {
 
 Status Execution::choose_program() {
   program_ = SBX_TRY(read_program(request_.program));
-  runners_ = SBX_TRY(load_runners(search_));
-  language_ = SBX_TRY(choose_language(runners_, request_.language, program_.name, program_.head));
+  // One language is cheaper to read than all. Only when that one does not do (an alias in another case, an unknown
+  // word) the whole list is needed, for the choice or for the error's text.
+  std::string mention = request_.language;
+  if (mention.empty()) {
+    const size_t dot = program_.name.rfind('.');
+    mention = dot == std::string::npos || dot == 0 ? shebang_interpreter(program_.head) : program_.name.substr(dot);
+  }
+  if (!mention.empty()) {
+    runners_ = SBX_TRY(load_runners(search_, mention));
+    if (Result<LanguageChoice> choice =
+            choose_language(runners_, request_.language, program_.name, program_.head); choice.ok()) {
+      language_ = choice.take();
+    }
+  }
+  if (language_.runner == nullptr) {
+    runners_ = SBX_TRY(load_runners(search_));
+    language_ = SBX_TRY(choose_language(runners_, request_.language, program_.name, program_.head));
+  }
   const RunnerSpec& runner = *language_.runner;
   if (program_.name.empty()) program_.name = runner.source_name;
   if (!request_.compile_flags.empty() && !runner.compile.has_value()) {
@@ -704,6 +720,10 @@ void Execution::note_outcome(const char* what, const Outcome& outcome) const {
   if (!times.empty()) note("set-up: " + times);
   for (const auto& [limit, holder] : outcome.isolation.limits_held_by) note("limit " + limit + " held by " + holder);
   for (const std::string& sentence : outcome.isolation.not_held) note("not held: " + sentence);
+  for (const Denial& denial : outcome.denials) {
+    note("refused system call " + denial.call + ", " + std::to_string(denial.count) + " times, first by '" +
+         printable(denial.process, 32) + "'");
+  }
 }
 
 Result<bool> Execution::compile(const StepValues& values, Report& report, std::vector<Product>& products) {

@@ -143,3 +143,19 @@ TEST_CASE("a set-up failure gets no hint of a run that never was") {
   failed.report.outcome.limits_hit = {{"memory", "1G", "", "", 1}};
   CHECK(failed.hints().empty());
 }
+
+TEST_CASE("refused system calls of a failed run are named with the flags that allow them") {
+  Case denied;
+  Denial often;
+  often.call = "ptrace";
+  often.count = 3;
+  Denial once;
+  once.call = "keyctl";
+  once.count = 1;
+  denied.report.outcome.denials = {once, often};
+  CHECK(denied.hints() ==
+        std::vector<std::string>{"the system call filter refused ptrace (3 times), keyctl; if the program may: "
+                                 "sbx run --allow-syscall ptrace --allow-syscall keyctl main.py"});
+  denied.report.exit_status = 0;
+  CHECK(denied.hints().empty());
+}
