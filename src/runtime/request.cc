@@ -588,10 +588,16 @@ Status Execution::choose_command() {
     const bool visible = is_visible(path) || std::any_of(shared_.begin(), shared_.end(), seen) ||
                          path_is_under(path, kBoxDirectory);
     if (!visible && sys::stat(path).ok()) {
+      Error error(ErrorKind::not_found, "'" + printable(word) + "' is on this host, but not in the sandbox");
+      const Result<std::string> directory = sys::realpath(dir_name(path));
+      if (!directory.ok() || !check_mount_source(directory.value(), 0, facts_, "").ok()) {
+        return std::move(error).with_hint("copy it in: sbx exec --file " + shell_quote(path) + " -- " +
+                                          shell_quote("./" + base_name(path)));
+      }
       const std::vector<std::string> flags = {"--mount", dir_name(path)};
       const std::string command = command_with(request_, flags);
-      return Error(ErrorKind::not_found, "'" + printable(word) + "' is on this host, but not in the sandbox")
-          .with_hint("share its directory: " + (command.empty() ? "add --mount " + shell_quote(dir_name(path)) : command));
+      return std::move(error).with_hint("share its directory: " +
+                                        (command.empty() ? "add --mount " + shell_quote(dir_name(path)) : command));
     }
     return {};
   }
@@ -619,6 +625,9 @@ Status Execution::choose_command() {
     toolchain_ = found.take();
     for (const BindOp& mount : toolchain_.mounts) tool_mounts_.emplace_back(mount);
     command_.exec_path = toolchain_.executable;
+    // Interpreters find their own library by argv[0]: a bare "python3" would be looked up in the PATH inside, and the
+    // one found take /usr's.
+    command_.argv[0] = toolchain_.executable;
     note("command " + toolchain_.executable + ", by " + toolchain_.origin);
     return {};
   }
