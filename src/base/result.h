@@ -20,15 +20,21 @@ class [[nodiscard]] Result {
   explicit operator bool() const { return ok(); }
 
   // REQUIRES ok(): anything else is a bug of ours and aborts.
-  T& value() & { return ok() ? *std::get_if<0>(&state_) : (std::abort(), *std::get_if<0>(&state_)); }
-  const T& value() const& { return ok() ? *std::get_if<0>(&state_) : (std::abort(), *std::get_if<0>(&state_)); }
+  T& value() & { return held(std::get_if<0>(&state_)); }
+  const T& value() const& { return held(std::get_if<0>(&state_)); }
   T take() { return std::move(value()); }
 
   // REQUIRES !ok().
-  const Error& error() const { return !ok() ? *std::get_if<1>(&state_) : (std::abort(), *std::get_if<1>(&state_)); }
-  Error take_error() { return !ok() ? std::move(*std::get_if<1>(&state_)) : (std::abort(), std::move(*std::get_if<1>(&state_))); }
+  const Error& error() const { return held(std::get_if<1>(&state_)); }
+  Error take_error() { return std::move(held(std::get_if<1>(&state_))); }
 
  private:
+  template <typename Held>
+  static Held& held(Held* pointer) {
+    if (pointer == nullptr) std::abort();
+    return *pointer;
+  }
+
   std::variant<T, Error> state_;
 };
 
@@ -40,9 +46,15 @@ class [[nodiscard]] Result<void> {
 
   bool ok() const { return !error_.has_value(); }
   explicit operator bool() const { return ok(); }
-  void take() {}
-  const Error& error() const { return error_.has_value() ? *error_ : (std::abort(), *error_); }
-  Error take_error() { return error_.has_value() ? std::move(*error_) : (std::abort(), std::move(*error_)); }
+  void take() {}  // so that SBX_TRY serves here too
+  const Error& error() const {
+    if (!error_.has_value()) std::abort();
+    return *error_;
+  }
+  Error take_error() {
+    if (!error_.has_value()) std::abort();
+    return std::move(*error_);
+  }
 
  private:
   std::optional<Error> error_;

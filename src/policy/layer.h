@@ -46,6 +46,9 @@ struct KeyRow {
   const char* metavar;  // "SIZE"
   const char* doc;      // one line
   std::vector<std::string> choices;  // for KeyType::choice
+  const char* example;  // a value as it stands in TOML: "\"512M\""
+  uint64_t least;       // smallest and largest value of a number, in the unit of the type (bytes, milliseconds …);
+  uint64_t most;        // both 0 for what is no number
 };
 std::span<const KeyRow> key_table();
 const KeyRow* find_key(std::string_view path);  // nullptr: no such key
@@ -69,6 +72,14 @@ struct PolicyLayer {
 
 // Sets one key from text as it stands on a command line or in an environment; strict. Errors: usage when origin is a
 // flag (it starts with "flag "), else policy.
+// A text_list gains one element, a text_map the entry of "K=V".
 Status set_from_text(PolicyLayer& layer, std::string_view path, std::string_view text, const std::string& origin);
+
+// The ranges, choices and characters that a value must keep, whatever text it came from. Error: policy, without origin.
+Status check_value(const KeyRow& row, const KeyValue& value);
+// "a size such as \"512M\"": what a key takes, for messages.
+std::string expected_value(const KeyRow& row);
+// A value as a person writes it: "1G", "60s", "none", "a, b".
+std::string format_value(const KeyRow& row, const KeyValue& value);
 
 }  // namespace sbx

@@ -22,17 +22,31 @@ struct PolicySearch {
   std::string workspace;         // canonical; a policy file in it may only tighten; "" : none
 };
 
+// Names that load_policy knows: built-in ones and the user's, sorted.
+std::vector<std::string> policy_names(const PolicySearch& search);
+
 // NAME (of the user's folder first, then built-in) or FILE (anything with a '/' or ending in .toml).
 // Errors: policy with did-you-mean over the names; the parse error with line and column.
 Result<PolicyLayer> load_policy(const std::string& name_or_file, const PolicySearch& search);
 Result<PolicyLayer> parse_native_toml(std::string_view text, const std::string& name);
 
-// All languages: embedded ones, overridden and extended by CONFIG/sbx/policies/lang/*.toml.
-Result<std::vector<RunnerSpec>> load_runners(const PolicySearch& search);
+// All languages: embedded ones, overridden and extended by CONFIG/sbx/policies/lang/*.toml. With `mention` (a name, an
+// extension, an interpreter), embedded texts that do not have it in quotes are not even parsed: what is looked for is
+// found as in the whole list, at the cost of one language (60 us each) instead of all.
+Result<std::vector<RunnerSpec>> load_runners(const PolicySearch& search, std::string_view mention = {});
 Result<RunnerSpec> parse_runner_toml(std::string_view text, const std::string& name);
 
 // rootfs/NAME.toml to operations for this very host: entries that do not exist are left out, links are reproduced as
 // links, a merged /usr is shown as such.
+//
+// What not everybody may read on the host is left out: nothing of the caller's rights shows inside. Small files are
+// copied (kManifestCopyLimit), which costs less than a mount. Errors: policy (no such manifest, with did-you-mean).
+inline constexpr size_t kManifestCopyLimit = size_t{16} << 10;
 Result<std::vector<FsOp>> expand_manifest(const std::string& name);
+// The same for a manifest's text; `root` stands before every path that is looked at ("" : this host).
+Result<std::vector<FsOp>> expand_manifest_text(std::string_view text, const std::string& name, const std::string& root);
+
+// The host's resolver settings with links resolved, for ResolveInput::resolv_conf; "" when there are none.
+std::string host_resolver_config();
 
 }  // namespace sbx

@@ -36,6 +36,8 @@ struct BindOp {
   bool idmap = false;
   // Missing source: skipped (the manifests' entries) instead of an error.
   bool optional = false;
+  // st_mode of the source when the spec was made, 0 when nobody looked: sockets and devices are refused by it.
+  uint32_t source_mode = 0;
   std::string origin;  // for messages: "flag --mount", "rootfs/host.toml:12"
   bool operator==(const BindOp&) const = default;
 };

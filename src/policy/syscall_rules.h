@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,9 @@ struct SyscallRule {
 struct SyscallRules {
   std::vector<SyscallRule> rules;
   SyscallVerdict otherwise{SyscallAction::errno_value, 1};
+  // The answer for numbers that nobody has a name for: calls newer than this build, which programs probe and fall
+  // back from only when told ENOSYS. Nothing: the same as `otherwise`.
+  std::optional<SyscallVerdict> unknown;
   bool operator==(const SyscallRules&) const = default;
 };
 

@@ -2,14 +2,21 @@
 // payload and is hostile: links are never followed, every name is opened beneath its directory (openat2,
 // RESOLVE_BENEATH|NO_SYMLINKS|NO_MAGICLINKS|NO_XDEV), only regular files are read (opened O_NONBLOCK|O_NOCTTY, then
 // fstat-ed), and everything is bounded. attacks.md classes 36 and 70.
+//
+// Give the descriptor of the *host's* directory for a shared workspace, not one from inside the sandbox: there, every
+// protected place is a mount of its own and would be left out.
 #pragma once
+
+#include <sys/stat.h>
 
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "base/units.h"
 
 namespace sbx::runtime {
@@ -38,6 +45,7 @@ struct FileStamp {
   bool operator==(const FileStamp&) const = default;
 };
 using Baseline = std::map<std::string, FileStamp>;  // relative path → stamp
+FileStamp stamp_of(const struct stat& info);
 
 struct ArtifactList {
   std::vector<Artifact> artifacts;  // sorted by path
@@ -48,18 +56,28 @@ struct ArtifactList {
 Result<Baseline> take_baseline(int dirfd, const ArtifactBounds& bounds);
 
 // Everything below dirfd that is not in `before` with an equal stamp. `exclude`: relative paths left out whatever
-// their state. With `overlay_upper`, character devices 0:0 are deletions.
-// Directories are listed only when they are new and empty.
+// their state, with all that is below them. With `overlay_upper`, character devices 0:0 are deletions; without it,
+// what `before` holds and a complete walk does not find any more is a deletion (of a directory: one entry).
+// Directories are listed only when they are new and empty. Fails only when dirfd itself cannot be read.
 Result<ArtifactList> list_artifacts(int dirfd, const Baseline& before, const std::vector<std::string>& exclude,
                                     bool overlay_upper, const ArtifactBounds& bounds);
 
-// Copies the listed regular files to `destination` (created with mode 0755 if missing), keeping relative paths.
-// Modes become 0644, or 0755 where the owner may execute: never set-id bits. An existing destination file is replaced,
-// never written through (a link there is replaced, a directory there is an error). Files whose content no longer has
-// the listed size are refused and noted.
+// The directory that artifacts are copied to, made with its parents (mode 0755) if missing. To be called BEFORE the
+// run when the directory may lie in a place that the payload can write (a :rw workspace): afterwards its path may lead
+// through a link that the payload made.
+Result<UniqueFd> open_artifacts_destination(const std::string& destination);
+
+// Copies the listed regular files below `destination_fd`, keeping relative paths. Modes become 0644, or 0755 where the
+// owner may execute, less the caller's umask: never set-id bits. An existing destination file is replaced, never
+// written through (a link there is replaced; a directory there, or a link in place of a directory, is an error). A file
+// whose size or content is no longer what was listed is refused and noted. Copies what it can; the Error is the first
+// that concerned the destination.
+Status copy_artifacts(int dirfd, ArtifactList& list, int destination_fd, const ArtifactBounds& bounds);
+// The same by path, for destinations that no payload can reach.
 Status copy_artifacts(int dirfd, ArtifactList& list, const std::string& destination, const ArtifactBounds& bounds);
 
-// MIME type of a file that starts with `head` and is called `name` (used for text formats only).
+// MIME type of a file that starts with `head` (512 bytes suffice) and is called `name`, which only chooses among text
+// formats. "application/octet-stream" for unknown bytes, "application/x-empty" for none.
 std::string mime_type(std::string_view head, std::string_view name);
 
 }  // namespace sbx::runtime

@@ -51,6 +51,16 @@ struct Usage {
   std::string peak_pids_note;
 };
 
+// A system call that the filter refused, and reported.
+struct Denial {
+  std::string call;     // "ptrace"
+  std::string group;    // where the policy has it: "debug"; may be empty
+  uint64_t arguments[6] = {};  // of the first one
+  std::string process;  // name of the first one's process, as it calls itself: the payload's to choose
+  int pid = 0;          // of the first one, inside
+  uint64_t count = 0;
+};
+
 struct StageTime {
   std::string stage;
   Micros duration;
@@ -74,6 +84,8 @@ struct Outcome {
   int exit_code = 0;  // the payload's own, when it exited
   int signal = 0;     // the payload's, when a signal ended it; for `killed` the signal sent to sbx
   std::vector<LimitHit> limits_hit;
+  std::vector<Denial> denials;   // in the order of their first time
+  std::string denials_note;      // why denials are not known, or not all of them
   StreamResult out;
   StreamResult err;
   std::string stderr_tail;  // last 4 KiB of stderr, kept even when only forwarded: for hints

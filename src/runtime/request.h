@@ -63,11 +63,16 @@ struct RunRequest {
   bool allow_sensitive_write = false;
   std::vector<std::string> require;      // --require NAME
   int verbosity = 0;
+  // For hints that can be pasted: the words of the sbx command line and where further flags may be inserted so that
+  // they win. Empty for callers that are no command line.
+  std::vector<std::string> invocation;
+  size_t invocation_insert = 0;
 };
 
 struct CompileReport {
   Outcome outcome;
   std::vector<std::string> argv;
+  Limits limits;                         // as resolved for the compile step
 };
 
 struct Report {
@@ -81,8 +86,9 @@ struct Report {
   ArtifactList artifacts;
   std::vector<std::string> artifact_notes;
   std::vector<std::string> hints;        // one line each
-  std::string policy_digest;             // sha256 over the resolved spec
+  std::string policy_digest;             // sha256 over spec_text() of the resolved spec
   std::vector<std::pair<std::string, std::string>> policy_origins;
+  Limits limits;                         // as resolved for the run
 };
 
 // Progress and diagnostics for a person; never called between clone and exec of the child.
@@ -91,9 +97,30 @@ struct Observer {
   std::function<void(const std::string&)> progress; // one line that goes away; "" ends it
 };
 
+// What runs a sandbox: run_sandbox, or a stand-in of a test.
+using Engine = std::function<RunResult(const SandboxSpec&, const HostFacts&, const RunOptions&)>;
+
 // Runs the request to its end. Errors of usage, policy and toolchain come back as Error (nothing ran); everything
 // after that is in the Report.
-Result<Report> execute(const RunRequest& request, const HostFacts& facts, const Observer& observer);
+Result<Report> execute(const RunRequest& request, const HostFacts& facts, const Observer& observer,
+                       const Engine& engine = run_sandbox);
+
+// One language, as `sbx langs` tells of it.
+struct LanguageStatus {
+  std::string name;
+  std::string title;
+  std::vector<std::string> aliases;
+  std::vector<std::string> extensions;
+  bool found = false;
+  std::string tool;     // path, when found
+  std::string version;  // "" when it does not tell
+  std::string origin;   // how it was found: "PATH", "pyenv shim, cached"
+  std::string package;  // what brings it on this distribution; "" when the runner does not know
+  std::string problem;  // why it was not found
+};
+// Looks for the tool of every language; versions are asked for in sandboxes.
+Result<std::vector<LanguageStatus>> list_languages(const HostFacts& facts, const Observer& observer,
+                                                   const Engine& engine = run_sandbox);
 
 // The caller's facts; asks the kernel, cheap (tens of microseconds).
 HostFacts probe_host();

@@ -6,16 +6,44 @@
 // A pipe's payload end is fchown()ed to the payload's host uid by the caller of prepare() in the root case, so that
 // /dev/stdout can be reopened inside. After the launch close_child_ends(); then the supervisor's epoll loop calls
 // on_ready() for every event whose tag belongs here. After the sandbox is dead drain() reads what is left in the
-// pipes and writes it out; finish() gives read-ahead input back to a seekable stdin (lseek by what the payload did
-// not read) and restores the terminal.
+// pipes and writes it out; finish() gives read-ahead input back and restores the terminal.
 //
-// The forward targets may be slow, non-blocking (O_NONBLOCK is never set on the caller's descriptions: they are
-// shared with other processes) or closed: EPIPE on a target drops that target and from then on the payload sees
-// EPIPE/SIGPIPE, as it would without sbx.
+// Output. Data go payload -> pipe (1 MiB where allowed) -> 64 KiB buffer of ours -> target; a stream that is only
+// forwarded is spliced. Every wait happens in the caller's epoll, never in a write: O_NONBLOCK is never set on the
+// caller's descriptions (they are shared with other processes); instead pipes are written with RWF_NOWAIT or through a
+// non-blocking description of our own (/proc/self/fd), sockets with MSG_DONTWAIT, and where nothing of that works at
+// most PIPE_BUF bytes are written after a poll. Regular files are written plainly: a slow disk does stall the loop.
+// The order between stdout and stderr is kept only as far as their readiness tells, also when both have the same
+// target (2>&1). A target that is closed already (`>&-`) swallows the stream.
+//
+// A target whose reader is gone (EPIPE, or the hang-up of an anonymous pipe even before the payload writes) is dropped
+// and our end of the payload's pipe closed: from then on the payload sees EPIPE/SIGPIPE, as it would without sbx. Any
+// other failure (a full disk) does the same and is kept in forward_status().
+//
+// Input. A pump from the caller's descriptor into a pipe, no further ahead than pipe and buffer hold, and what the
+// payload did not read is not taken from the caller, so that a shell loop around sbx works:
+//   - a seekable stdin is read with pread; finish() advances the shared offset by exactly what the payload read;
+//   - of a pipe nothing is taken before the payload reads: tee(2) shows it a page at a time, and what it has read is then
+//     removed from the caller's pipe. After 64 KiB of that the stream is pumped plainly, and 128 KiB of read-ahead may
+//     be lost when the payload ends early. (Another process reading the same pipe meanwhile may see bytes twice.)
+//   - terminals, sockets and devices are read ahead and nothing can be given back.
+// When the payload closes its stdin, pumping stops and our duplicate is closed; the borrowed stdin_fd stays open, so a
+// writer there sees SIGPIPE only when the owner closes it.
+//
+// Pty. Streams marked tty share one pty that the child opens in the sandbox's own devpts; the others stay pipes. Its
+// output goes to terminal_fd and counts (limit, capture, tail) as stdout, or as stderr when only that is a tty. With
+// stdin a tty the caller's terminal is raw and what is typed goes to the master: the inner line discipline does echo,
+// Ctrl-C and Ctrl-Z. Not raw, and line-wise, when stdout is a pipe or socket: another program of that pipeline (a
+// pager) may own the terminal; while one has it out of line mode nothing is read. In the background the terminal is
+// neither read nor changed; a timer looks every 200 ms whether that is over.
+//
+// The caller of this class must ignore SIGPIPE (and SIGXFSZ, when an RLIMIT_FSIZE may be set), must have descriptors 0,
+// 1 and 2 open (or stand-ins there) before prepare(), and must keep the epoll instance until finish().
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -55,10 +83,17 @@ class Stdio {
 
   // The sandbox is dead: everything still in flight is written out. Bounded: a target that blocks for more than
   // `grace_ms` altogether is given up.
-  virtual void drain(int grace_ms) = 0;
+  // `grace_ms` < 0: as long as it takes, as any filter does whose reader is slow (a pager). In any case returns early
+  // when `interrupt_fd` (a signalfd; not read here) becomes readable. Only what is in the pipes at the start is read:
+  // somebody who still holds a payload's end cannot prolong it; a pty is waited for at most 1 s until it hangs up.
+  virtual void drain(int grace_ms, int interrupt_fd = -1) = 0;
+  // Idempotent, also done by the destructor. Nothing is pumped afterwards; the results stay.
   virtual void finish() = 0;
   virtual StreamResult result(int stream) = 0;  // 1 or 2; moves the captured bytes out
-  virtual std::string stderr_tail() const = 0;  // last 4 KiB
+  virtual std::string stderr_tail() const = 0;  // last 4 KiB; of a pty when stderr is one (then with stdout mixed in)
+  // Why output of stream 1 or 2 did not reach its target, except for a reader that went away (EPIPE): a full disk,
+  // a target given up by drain().
+  virtual Status forward_status(int stream) const = 0;
 };
 
 }  // namespace sbx::runtime

@@ -19,7 +19,7 @@ namespace sbx::runtime {
 
 struct ToolchainRequest {
   const RunnerSpec* runner = nullptr;  // borrowed
-  std::string choose;                  // --toolchain: an absolute path, a path, or a version ("3.11")
+  std::string choose;                  // --toolchain: a path (anything with a "/"), or a version ("3.11")
   std::string venv;                    // --venv DIR
   std::string working_directory;       // the caller's
   std::map<std::string, std::string> environment;  // the caller's
@@ -38,15 +38,23 @@ struct Toolchain {
 // What a probe runs: argv in a sandbox that sees `mounts` besides the default rootfs; at most 10 s and 64 KiB out.
 struct ProbeSpec {
   std::vector<std::string> argv;
-  std::vector<BindOp> mounts;
-  std::vector<std::string> environment;
-  std::string working_directory;
+  std::vector<BindOp> mounts;             // read-only; later ones may lie inside earlier ones
+  std::vector<std::string> environment;   // complete: "K=V", PATH and HOME among them
+  std::string working_directory;          // absolute; made, empty, where neither rootfs nor mounts have it
 };
 // stdout of the probe when it exited 0; else an Error that carries the end of its stderr.
 using ProbeRunner = std::function<Result<std::string>(const ProbeSpec&)>;
 
-// Errors: not_found with a hint naming the package that brings the toolchain; usage for a --toolchain or --venv that
-// does not exist.
+// Looks, in this order: --venv; --toolchain; an active virtual environment (VIRTUAL_ENV first on PATH); each of the
+// runner's commands in the absolute directories of PATH. docs/toolchains.md says what is mounted for what is found.
+//
+// The probe runs for script shims and for proxies (rustup, volta …) of a runner with probe_argv, and only when no
+// cached answer holds. The first line of its answer is the interpreter, or a directory DIR that stands for
+// DIR/bin/COMMAND (`rustc --print sysroot`, `go env GOROOT`); each further line is a prefix.
+//
+// Errors: not_found with a hint naming the package that brings the toolchain, or with the shim's own words; usage for
+// a --toolchain or --venv that does not exist; not_executable; unsupported, permission, resource and internal of the
+// probe itself.
 Result<Toolchain> find_toolchain(const ToolchainRequest& request, const HostFacts& facts, const ProbeRunner& probe);
 
 // The version line of a found toolchain (runs it through the probe; cached beside the path).

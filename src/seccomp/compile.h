@@ -1,7 +1,13 @@
-// Rules to BPF. Our own code generator: install cost follows the number of instructions (a linear 700-instruction
-// filter installs in 750 us, a bit-mask table of 60 with the same decisions in 90), so plainly decided calls go into
-// a table of 32-bit words chosen by number>>5 and tested by a shift of number&31, and only calls with argument tests
-// get code of their own. libseccomp serves for names alone.
+// Rules to BPF. Our own code generator, because shape decides what a filter costs (kernel-facts, section 5;
+// docs/seccomp.md has the figures):
+//   architecture, else kill -> x32 numbers: kill -> a search tree over runs of numbers with one answer -> answers
+//   shared by all -> one block of argument tests per distinct list of rules.
+// Runs are few (about 100 for an allow-list of 290 calls) and the tree costs one instruction for each. A call that is
+// plainly allowed meets nothing but loads of the architecture and the number, comparisons with constants and a return:
+// the instructions that the kernel's own emulation understands (seccomp_is_const_allow, 5.11), so it answers such
+// calls from a bitmap and never runs the filter again. A table of bit masks shifted by the number would be as short,
+// but the emulation stops at TAX, and every call would pay for the filter.
+// libseccomp serves for names alone.
 #pragma once
 
 #include <span>
@@ -28,8 +34,8 @@ struct CompileOptions {
 };
 
 // Foreign architectures and x32 are always killed. Errors: policy (unknown name, with did-you-mean and the rule's
-// origin; an argument test out of range); policy too when the filter would deny execve, execveat-free exec, exit_group
-// or what the child needs to start (it is checked by evaluating it).
+// origin; an argument test out of range); policy too when check_startable() says so, or when the program would be
+// longer than the kernel takes.
 Result<BpfProgram> compile(const SyscallRules& rules, const CompileOptions& options);
 
 // A shipped policy's precompiled program for this build's architecture: a static array, no copy. Empty: no such
@@ -37,7 +43,12 @@ Result<BpfProgram> compile(const SyscallRules& rules, const CompileOptions& opti
 std::span<const sock_filter> builtin_program(std::string_view policy, const CompileOptions& options);
 std::vector<std::string> builtin_policies();
 
-// Sanity before loading: known opcodes, jumps inside, ends in RET, at most BPF_MAXINSNS.
+// Refuses a filter under which nothing can run: the child that loads it must still be able to call execve, and
+// exit_group when that fails. Decided by evaluating the program. Errors: policy.
+Status check_startable(std::span<const sock_filter> program, Arch arch);
+
+// What the kernel checks when it loads a filter: opcodes that seccomp takes, loads inside seccomp_data, jumps inside,
+// scratch memory written before it is read, a return at the end, at most BPF_MAXINSNS. Errors: internal.
 Status check_program(std::span<const sock_filter> program);
 // sha256 over the instructions, hex.
 std::string program_digest(std::span<const sock_filter> program);

@@ -1,0 +1,26 @@
+# sbx_embed(OUT folder…): generated/embedded.cc with every .toml below the folders; OUT is set to its path. It is
+# rebuilt when one of them changes, comes or goes.
+add_executable(embed tools/embed.cc)
+set_target_properties(embed PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tools)
+
+function(sbx_embed out)
+  set(files "")
+  foreach(folder IN LISTS ARGN)
+    file(GLOB_RECURSE found CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/${folder}/*.toml)
+    list(APPEND files ${found})
+  endforeach()
+  list(SORT files)
+  set(source ${CMAKE_BINARY_DIR}/generated/embedded.cc)
+  # The list itself is a dependency: without it a removed file would stay in the binary.
+  set(list_file ${CMAKE_BINARY_DIR}/generated/embedded.list)
+  string(REPLACE ";" "\n" lines "${files}")
+  file(CONFIGURE OUTPUT ${list_file} CONTENT "${lines}\n" @ONLY)
+  add_custom_command(
+    OUTPUT ${source}
+    COMMAND embed ${source} ${list_file}
+    DEPENDS embed ${list_file} ${files}
+    WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+    COMMENT "Embedding policies and manifests"
+    VERBATIM)
+  set(${out} ${source} PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,37 @@
+# The third-party libraries that are linked. The rest is headers only: CLI11 (cli), nlohmann/json (runtime), toml++
+# (policy), doctest (tests). THIRD_PARTY_NOTICES.md says under which terms, and how to link other versions:
+# -DSBX_LIBSECCOMP=/path/libseccomp.a and so on.
+
+function(sbx_third_party name file package)
+  string(TOUPPER ${name} upper)
+  if(SBX_STATIC)
+    find_library(SBX_LIB${upper} NAMES lib${file}.a)
+  else()
+    find_library(SBX_LIB${upper} NAMES ${file})
+  endif()
+  mark_as_advanced(SBX_LIB${upper})
+  if(NOT SBX_LIB${upper})
+    message(FATAL_ERROR "lib${file} is missing: install ${package}, or run tools/install-deps.sh")
+  endif()
+  add_library(third_party_${name} INTERFACE)
+  target_link_libraries(third_party_${name} INTERFACE ${SBX_LIB${upper}})
+endfunction()
+
+function(sbx_header header package)
+  string(MAKE_C_IDENTIFIER ${header} id)
+  find_path(SBX_HEADER_${id} ${header})
+  mark_as_advanced(SBX_HEADER_${id})
+  if(NOT SBX_HEADER_${id})
+    message(FATAL_ERROR "the header ${header} is missing: install ${package}, or run tools/install-deps.sh")
+  endif()
+endfunction()
+
+sbx_third_party(seccomp seccomp libseccomp-dev)
+sbx_third_party(cap cap libcap-dev)
+sbx_third_party(md md libmd-dev)
+sbx_header(CLI/CLI.hpp libcli11-dev)
+sbx_header(nlohmann/json.hpp nlohmann-json3-dev)
+sbx_header(toml++/toml.h libtomlplusplus-dev)
+if(SBX_TESTS)
+  sbx_header(doctest/doctest.h doctest-dev)
+endif()

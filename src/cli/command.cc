@@ -1,0 +1,109 @@
+// Which command it is; what sbx says when it is none.
+#include "cli/command.h"
+
+#include "base/sys.h"
+#include "base/text.h"
+#include "cli/output.h"
+#include "version.h"
+
+namespace sbx::cli {
+namespace {
+
+constexpr Command kCommands[] = {
+    {"run", "run source code with a language runner", run_command},
+    {"exec", "run any command in the same sandbox", exec_command},
+    {"langs", "languages: known, found here, and what brings the rest", langs_command},
+    {"policy", "the policies there are, and what they say", policy_command},
+};
+
+// At most 24 lines: it shall be read at a glance.
+std::string overview() {
+  std::string text =
+      "sbx " SBX_VERSION ": runs programs that nobody should trust, in a sandbox, at once.\n"
+      "\n"
+      "  sbx run main.py                                  run a file; its language is found\n"
+      "  sbx run --workspace . --memory 2G tests/run.py   with this directory, read-only\n"
+      "  echo 'print(6*7)' | sbx run --lang python        code on stdin\n"
+      "\n"
+      "commands:\n";
+  for (const Command& command : commands()) {
+    std::string name = command.name;
+    name.append(name.size() < 8 ? 8 - name.size() : 1, ' ');
+    text += "  " + name + command.summary + "\n";
+  }
+  return text +
+         "\n"
+         "Without options: no network, nothing of your home, 60 s, 1 GiB of memory.\n"
+         "sbx COMMAND --help tells the rest; sbx --version the version.\n";
+}
+
+// Whether a word looks like a program rather than a command that was mistyped.
+bool looks_like_file(const std::string& word) {
+  return word.find('/') != std::string::npos || word.find('.') != std::string::npos || sys::stat(word).ok();
+}
+
+int wrong_command(const std::string& word) {
+  std::vector<std::string> names;
+  for (const Command& command : commands()) names.emplace_back(command.name);
+  names.emplace_back("--help");
+  names.emplace_back("--version");
+  const std::string near = did_you_mean(word, names);
+  const bool option = word[0] == '-';
+  std::string hint = "sbx --help lists the commands";
+  if (option) hint = "options follow the command, as in: sbx run " + shell_quote(word) + " FILE";
+  else if (looks_like_file(word)) hint = "to run a file: sbx run " + shell_quote(word);
+  say_error(Error(ErrorKind::usage, std::string(option ? "unknown option '" : "unknown command '") + printable(word) +
+                                        "'" + (near.empty() ? "" : ": did you mean '" + near + "'?"))
+                .with_hint(hint));
+  return exit_code_for(ErrorKind::usage);
+}
+
+}  // namespace
+
+int dispatch(const std::vector<std::string>& words) {
+  const std::string called = words.empty() ? "sbx" : base_name(words[0]);
+  for (const char* shim : {"bwrap", "nsjail"}) {
+    if (called == shim || (words.size() > 1 && words[1] == shim)) {
+      say_error(Error(ErrorKind::unsupported, "the command line of " + std::string(shim) + " is not in this version")
+                    .with_hint("the same sandbox for any command: sbx exec -- CMD"));
+      return exit_code_for(ErrorKind::unsupported);
+    }
+  }
+  if (words.size() < 2) return print_or_fail(overview());
+  const std::string& word = words[1];
+  if (word == "--version" || word == "-V" || word == "version") return print_or_fail("sbx " SBX_VERSION "\n");
+  if (word == "--help" || word == "-h" || word == "help") {
+    if (words.size() == 2) return print_or_fail(overview());
+    for (const Command& command : commands()) {
+      if (words[2] == command.name) return command.run({{words[0], command.name, "--help"}});
+    }
+    return wrong_command(words[2]);
+  }
+  for (const Command& command : commands()) {
+    if (word == command.name) return command.run({words});
+  }
+  if (word.empty()) {
+    say_error(Error(ErrorKind::usage, "the command is an empty word").with_hint("a variable that is not set?"));
+    return exit_code_for(ErrorKind::usage);
+  }
+  return wrong_command(word);
+}
+
+std::span<const Command> commands() { return kCommands; }
+
+int exit_code_for(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::usage:
+    case ErrorKind::policy: return 2;
+    case ErrorKind::not_found: return 127;
+    case ErrorKind::not_executable: return 126;
+    case ErrorKind::unsupported:
+    case ErrorKind::permission:
+    case ErrorKind::resource:
+    case ErrorKind::system:
+    case ErrorKind::internal: return 125;
+  }
+  return 125;
+}
+
+}  // namespace sbx::cli

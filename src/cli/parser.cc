@@ -1,0 +1,143 @@
+#include "cli/parser.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+
+#include "base/text.h"
+
+namespace sbx::cli {
+namespace {
+
+std::string written(const Option& option) {
+  return option.name.empty() ? std::string("-") + option.letter : "--" + option.name;
+}
+
+Error unknown_option(std::span<const Option> options, const std::string& word) {
+  const std::string bare = word.substr(0, word.find('='));
+  std::vector<std::string> names;
+  for (const Option& option : options) {
+    if (!option.name.empty()) names.push_back("--" + option.name);
+  }
+  // One letter is like any other; only long options are guessed at.
+  const std::string near = starts_with(bare, "--") ? did_you_mean(bare, names) : "";
+  return Error(ErrorKind::usage,
+               "unknown option '" + printable(bare) + "'" + (near.empty() ? "" : ": did you mean '" + near + "'?"));
+}
+
+}  // namespace
+
+Result<Parsed> parse_options(std::span<const Option> options, const std::vector<std::string>& words) {
+  CLI::App app;
+  app.set_help_flag("");
+  app.prefix_command();
+  std::map<const CLI::Option*, const Option*> rows;
+  for (const Option& option : options) {
+    std::string names;
+    if (option.letter != 0) names = std::string("-") + option.letter;
+    if (!option.name.empty()) names += (names.empty() ? "--" : ",--") + option.name;
+    CLI::Option* made = nullptr;
+    if (option.metavar.empty()) {
+      made = app.add_flag(names);
+    } else {
+      made = app.add_option(names);
+      made->expected(1)->allow_extra_args(false);
+    }
+    made->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    rows.emplace(made, &option);
+  }
+  std::vector<std::string> reversed(words.rbegin(), words.rend());
+  try {
+    app.parse(std::move(reversed));
+  } catch (const CLI::ArgumentMismatch& mismatch) {
+    // "--memory: 1 required TEXT missing": the option's name is all that we take from CLI11's text.
+    const std::string text = mismatch.what();
+    const std::string name = text.substr(0, text.find(':'));
+    for (const Option& option : options) {
+      if (written(option) != name && std::string("-") + option.letter != name) continue;
+      if (option.metavar.empty()) return Error(ErrorKind::usage, "option '" + written(option) + "' takes no value");
+      return Error(ErrorKind::usage, "option '" + written(option) + "' needs a value: " + option.metavar)
+          .with_hint(option.doc);
+    }
+    return Error(ErrorKind::usage, printable(text));
+  } catch (const CLI::ParseError& error) {
+    return Error(ErrorKind::usage, printable(error.what()));
+  }
+
+  std::vector<std::string> rest = app.remaining();
+  Parsed parsed;
+  parsed.options_end = words.size() - rest.size();
+  if (!rest.empty() && rest[0] == "--") {
+    parsed.marked = true;
+    rest.erase(rest.begin());
+  } else if (!rest.empty() && rest[0].size() > 1 && rest[0][0] == '-') {
+    return unknown_option(options, rest[0]);
+  }
+  parsed.rest = std::move(rest);
+
+  std::map<const CLI::Option*, size_t> seen;
+  for (const CLI::Option* made : app.parse_order()) {
+    const auto row = rows.find(made);
+    if (row == rows.end()) continue;
+    const Option& option = *row->second;
+    const std::vector<std::string> values = made->results();
+    const size_t index = seen[made]++;
+    std::string value = index < values.size() ? values[index] : "";
+    if (option.metavar.empty()) {
+      if (value != "true") return Error(ErrorKind::usage, "option '" + written(option) + "' takes no value");
+      value.clear();
+    }
+    SBX_TRY(option.take(value));
+  }
+  return parsed;
+}
+
+std::string help_page(const std::string& usage, const std::string& about, std::span<const Option> options,
+                      std::span<const Example> examples) {
+  constexpr size_t kColumn = 30;
+  constexpr size_t kWidth = 100;
+  std::string page = usage + "\n\n" + about + "\n";
+  std::vector<std::string> groups;
+  for (const Option& option : options) {
+    if (std::find(groups.begin(), groups.end(), option.group) == groups.end()) groups.push_back(option.group);
+  }
+  for (const std::string& group : groups) {
+    page += "\n" + group + ":\n";
+    for (const Option& option : options) {
+      if (option.group != group) continue;
+      std::string left = "  ";
+      if (option.letter != 0) left += std::string("-") + option.letter + (option.name.empty() ? "" : ", ");
+      else left += "    ";
+      if (!option.name.empty()) left += "--" + option.name;
+      if (!option.metavar.empty()) left += " " + option.metavar;
+      std::string text = option.doc;
+      if (!option.standard.empty()) text += " (default " + option.standard + ")";
+      page += left;
+      size_t column = left.size();
+      if (column + 2 > kColumn) {
+        page += "\n";
+        column = 0;
+      }
+      page.append(kColumn - column, ' ');
+      column = kColumn;
+      for (const std::string& word : split(text, ' ')) {
+        if (column > kColumn && column + 1 + word.size() > kWidth) {
+          page += "\n" + std::string(kColumn, ' ');
+          column = kColumn;
+        } else if (column > kColumn) {
+          page += " ";
+          ++column;
+        }
+        page += word;
+        column += word.size();
+      }
+      page += "\n";
+    }
+    for (const Example& example : examples) {
+      if (example.group == group) page += "    e.g.  " + example.line + "\n";
+    }
+  }
+  return page;
+}
+
+}  // namespace sbx::cli

@@ -1,0 +1,636 @@
+#include "ns/build_plan.h"
+
+#include <linux/capability.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "base/raw_sys.h"
+#include "base/sys.h"
+#include "base/text.h"
+#include "ns/caps.h"
+#include "ns/id_map.h"
+#include "ns/landlock.h"
+
+namespace sbx::ns {
+namespace {
+
+// Private directories are made here and cloned to their places. Nothing is mounted from the host's /proc, and the
+// old root with all that lies over it goes away at the pivot.
+constexpr const char* kStaging = "/proc";
+
+constexpr const char* kDevices[] = {"null", "zero", "full", "random", "urandom"};
+
+std::string in_quotes(const std::string& text) { return "'" + printable(text) + "'"; }
+
+std::string escape_overlay(const std::string& path) {
+  std::string escaped;
+  for (const char c : path) {
+    if (c == ',' || c == ':' || c == '\\') escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
+Result<UniqueFd> clone_tree(const std::string& path) {
+  const long fd = ::syscall(SYS_open_tree, AT_FDCWD, path.c_str(), OPEN_TREE_CLONE | O_CLOEXEC | SBX_AT_RECURSIVE);
+  if (fd < 0) return Error::from_errno(errno, "clone the tree " + in_quotes(path));
+  return UniqueFd(static_cast<int>(fd));
+}
+
+int set_attributes(int tree, uint64_t attributes, int userns = -1) {
+  raw::mount_attr attr{};
+  attr.attr_set = attributes;
+  if (userns >= 0) {
+    attr.attr_set |= SBX_MOUNT_ATTR_IDMAP;
+    attr.userns_fd = static_cast<uint64_t>(userns);
+  }
+  const long result = ::syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH | SBX_AT_RECURSIVE, &attr, sizeof attr);
+  return result == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+class PlanBuilder {
+ public:
+  PlanBuilder(const SandboxSpec& spec, const HostFacts& facts, const PlanOptions& options)
+      : spec_(spec), facts_(facts), options_(options), out_(std::make_unique<PlannedChild>()) {}
+
+  Result<std::unique_ptr<PlannedChild>> build() {
+    SBX_TRY(files());
+    SBX_TRY(rlimits());
+    SBX_TRY(affinity());
+    SBX_TRY(hardening());
+    SBX_TRY(command());
+    finish();
+    return std::move(out_);
+  }
+
+ private:
+  // ---- targets -------------------------------------------------------------------------------------------------
+  // Who fills the place at which a path lies: we (our tmpfs, private directories), or a stranger (a bind, an overlay),
+  // where nothing is ever created and every look-up is confined.
+  struct Cover {
+    std::string target;
+    bool ours;
+  };
+
+  bool ours(const std::string& path) const {
+    for (auto cover = covers_.rbegin(); cover != covers_.rend(); ++cover) {
+      if (path_is_under(path, cover->target)) return cover->ours;
+    }
+    return true;
+  }
+  bool through_link(const std::string& path) const {
+    return std::any_of(links_.begin(), links_.end(),
+                       [&](const std::string& link) { return path != link && path_is_under(path, link); });
+  }
+  bool confined(const std::string& path) const { return !ours(path) || through_link(path); }
+
+  const char* keep_string(std::string text) { return out_->strings_.emplace_back(std::move(text)).c_str(); }
+  // Relative to the new root, which is the child's working directory while it mounts.
+  const char* relative(const std::string& path) { return keep_string(path == "/" ? "." : path.substr(1)); }
+
+  Step& add(StepKind kind) {
+    Step step{};
+    step.kind = kind;
+    step.op = static_cast<uint32_t>(out_->op_texts_.size() - 1);
+    return out_->steps_.emplace_back(step);
+  }
+
+  void begin_op(std::string text, std::string origin = "") {
+    out_->op_texts_.push_back(std::move(text));
+    out_->op_origins_.push_back(std::move(origin));
+  }
+
+  void make_parents(const std::string& target) {
+    for (size_t end = target.find('/', 1); end != std::string::npos; end = target.find('/', end + 1)) {
+      const std::string parent = target.substr(0, end);
+      if (confined(parent)) return;
+      make_dir(parent, 0755);
+    }
+  }
+  void make_dir(const std::string& target, uint32_t mode) {
+    if (target == "/" || confined(target) || !made_.insert(target).second) return;
+    Step& step = add(StepKind::make_dir);
+    step.a = relative(target);
+    step.mode = mode;
+    step.flags = kExistsIsFine;
+    ++root_inodes_;
+  }
+  // Something to mount on: a directory or an empty file.
+  void make_place(const std::string& target, bool directory) {
+    make_parents(target);
+    if (directory) {
+      make_dir(target, 0755);
+    } else if (!confined(target) && made_.insert(target).second) {
+      Step& step = add(StepKind::write_file);
+      step.a = relative(target);
+      step.mode = 0644;
+      step.flags = kExistsIsFine;
+      ++root_inodes_;
+    }
+  }
+  uint32_t target_flags(const std::string& target) const { return confined(target) ? kResolveTarget : 0u; }
+
+  // ---- operations ----------------------------------------------------------------------------------------------
+
+  Status files() {
+    begin_op("make the root");
+    const size_t root = out_->steps_.size();
+    add(StepKind::tmpfs).a = keep_string("/");
+    for (size_t i = 0; i < spec_.fs.size(); ++i) {
+      SBX_TRY(std::visit([&](const auto& op) { return operation(op); }, spec_.fs[i]));
+    }
+    // What we put into the root ourselves, in pages, and the directories; nobody else writes there.
+    out_->steps_[root].b = keep_string("mode=0755,size=" + std::to_string(root_bytes_ + (uint64_t{64} << 10)) +
+                                       ",nr_inodes=" + std::to_string(root_inodes_ + 16));
+    for (size_t i = 0; i < options_.keep.size(); ++i) {
+      if (out_->keep_slots.size() <= i) out_->keep_slots.resize(i + 1, -1);
+    }
+    return {};
+  }
+
+  Status operation(const BindOp& op) {
+    Result<struct stat> looked = sys::stat(op.source);
+    if (!looked.ok()) {
+      if (op.optional) return {};
+      return Error(ErrorKind::usage, "cannot share " + in_quotes(op.source) + ": " + errno_text(looked.error().errnum()))
+          .with_origin(op.origin);
+    }
+    begin_op("bind " + in_quotes(op.source) + " on " + in_quotes(op.target), op.origin);
+    const struct stat info = looked.take();
+    make_place(op.target, S_ISDIR(info.st_mode));
+    SBX_TRY(bring(op, info));
+    covers_.push_back({op.target, false});
+    return {};
+  }
+
+  uint64_t attributes(const BindOp& op) const {
+    uint64_t attributes = SBX_MOUNT_ATTR_NOSUID;
+    if (op.read_only) attributes |= SBX_MOUNT_ATTR_RDONLY;
+    if (!op.devices) attributes |= SBX_MOUNT_ATTR_NODEV;
+    if (op.no_exec) attributes |= SBX_MOUNT_ATTR_NOEXEC;
+    return attributes;
+  }
+
+  // The step that brings the tree inside, by either of the two ways.
+  Status bring(const BindOp& op, const struct stat& info) {
+    if (!options_.detached_trees) {
+      Step& step = add(StepKind::bind);
+      step.a = keep_string(op.source);
+      step.b = relative(op.target);
+      step.n = info.st_dev;
+      step.m = info.st_ino;
+      step.attr = attributes(op);
+      step.flags = target_flags(op.target);
+      return {};
+    }
+    UniqueFd tree = SBX_TRY(clone_tree(op.source));
+    SBX_TRY(restrict_tree(op, info, tree.get()));
+    Step& step = add(StepKind::attach);
+    step.b = relative(op.target);
+    step.fd = tree.get();
+    step.flags = target_flags(op.target);
+    out_->trees_.push_back(std::move(tree));
+    return {};
+  }
+
+  Status restrict_tree(const BindOp& op, const struct stat& info, int tree) {
+    // A tree that already belongs to the sandbox's host identity needs no map.
+    const bool wants_map = op.idmap && (info.st_uid != options_.host_uid || info.st_gid != options_.host_gid);
+    if (wants_map) {
+      const int userns = SBX_TRY(map_namespace(info.st_uid, info.st_gid));
+      const int refused = set_attributes(tree, attributes(op), userns);
+      if (refused == 0) return {};
+      if (refused != EINVAL && refused != EPERM && refused != EOPNOTSUPP) {
+        return Error::from_errno(refused, "restrict the tree " + in_quotes(op.source)).with_origin(op.origin);
+      }
+      // The file system cannot do it (overlay, tmpfs before 6.3, NFS …): readable as a stranger reads, or not at all.
+      const bool open_to_all = (info.st_mode & (S_ISDIR(info.st_mode) ? 05u : 04u)) == (S_ISDIR(info.st_mode) ? 05u : 04u);
+      if (!op.read_only || !open_to_all) {
+        return Error(ErrorKind::unsupported, "the file system of " + in_quotes(op.source) +
+                                                 " cannot be idmapped, so its files cannot be shown as the payload's own")
+            .with_origin(op.origin)
+            .with_hint(op.read_only ? "make it readable for everybody (chmod -R o+rX), or run sbx as its owner"
+                                    : "share it with :overlay, or run sbx as the owner of the files");
+      }
+      out_->notes.push_back("'" + op.source + "' cannot be idmapped: only files readable for everybody can be read");
+    }
+    const int refused = set_attributes(tree, attributes(op));
+    if (refused != 0) {
+      return Error::from_errno(refused, "restrict the tree " + in_quotes(op.source)).with_origin(op.origin);
+    }
+    return {};
+  }
+
+  Result<int> map_namespace(uint32_t owner_uid, uint32_t owner_gid) {
+    const std::pair<uint32_t, uint32_t> key{owner_uid, owner_gid};
+    auto known = map_namespaces_.find(key);
+    if (known == map_namespaces_.end()) {
+      UniqueFd made = SBX_TRY(make_map_namespace({owner_uid, options_.host_uid, owner_gid, options_.host_gid}));
+      known = map_namespaces_.emplace(key, std::move(made)).first;
+    }
+    return known->second.get();
+  }
+
+  Status operation(const TmpfsOp& op) {
+    begin_op("tmpfs on " + in_quotes(op.target));
+    make_place(op.target, true);
+    char mode[16];
+    std::snprintf(mode, sizeof mode, "%o", op.mode);
+    Step& step = add(StepKind::tmpfs);
+    step.a = relative(op.target);
+    step.b = keep_string("mode=" + std::string(mode) + ",size=" + std::to_string(op.size.value) +
+                         ",nr_inodes=" + std::to_string(op.inodes));
+    covers_.push_back({op.target, true});
+    return {};
+  }
+
+  // A fresh directory on the one private tmpfs; its absolute path before the pivot.
+  std::string private_directory(uint32_t mode) {
+    if (private_count_ == 0) {
+      Step& step = add(StepKind::tmpfs);
+      step.a = keep_string(kStaging);
+      // The directories that we make ourselves are not the payload's inodes.
+      step.b = keep_string("mode=0755,size=" + std::to_string(spec_.limits.disk.value) +
+                           ",nr_inodes=" + std::to_string(spec_.limits.inodes + 64));
+    }
+    const std::string path = std::string(kStaging) + "/" + std::to_string(private_count_++);
+    Step& step = add(StepKind::make_dir);
+    step.a = keep_string(path);
+    step.mode = mode;
+    return path;
+  }
+
+  Status operation(const PrivateDirOp& op) {
+    begin_op("private directory " + in_quotes(op.target));
+    make_place(op.target, true);
+    const std::string path = private_directory(op.mode);
+    Step& step = add(StepKind::clone_bind);
+    step.a = keep_string(path);
+    step.b = relative(op.target);
+    covers_.push_back({op.target, true});
+    return keep_directory(op.target, path);
+  }
+
+  Status keep_directory(const std::string& target, const std::string& path) {
+    for (size_t i = 0; i < options_.keep.size(); ++i) {
+      if (options_.keep[i] != target) continue;
+      if (i + 1 >= static_cast<size_t>(kMaxKept)) return Error(ErrorKind::internal, "too many directories to keep");
+      out_->keep_slots.resize(std::max(out_->keep_slots.size(), i + 1), -1);
+      out_->keep_slots[i] = static_cast<int>(i) + 1;
+      Step& step = add(StepKind::open_keep);
+      step.a = keep_string(path);
+      step.n = i + 1;
+    }
+    return {};
+  }
+
+  Status operation(const DirOp& op) {
+    begin_op("directory " + in_quotes(op.target));
+    make_parents(op.target);
+    make_dir(op.target, op.mode);
+    return {};
+  }
+
+  Status operation(const SymlinkOp& op) {
+    begin_op("link " + in_quotes(op.target));
+    make_parents(op.target);
+    SBX_TRY(must_be_ours(op.target));
+    Step& step = add(StepKind::make_symlink);
+    step.a = relative(op.target);
+    step.b = keep_string(op.text);
+    ++root_inodes_;
+    links_.push_back(op.target);
+    return {};
+  }
+
+  Status must_be_ours(const std::string& target) const {
+    if (!confined(target)) return {};
+    return Error(ErrorKind::usage, "cannot make " + in_quotes(target) + " inside the sandbox: it lies in a host directory that is shared there")
+        .with_hint("nothing is ever created in a shared directory; choose another place");
+  }
+
+  Status operation(const FileOp& op) {
+    begin_op("file " + in_quotes(op.target));
+    make_parents(op.target);
+    SBX_TRY(must_be_ours(op.target));
+    Step& step = add(StepKind::write_file);
+    step.a = relative(op.target);
+    step.b = keep_string(op.content);
+    step.n = op.content.size();
+    step.mode = op.mode;
+    made_.insert(op.target);
+    count_bytes(op.content.size());
+    return {};
+  }
+
+  Status operation(const CopyFdOp& op) {
+    begin_op("file " + in_quotes(op.target));
+    make_parents(op.target);
+    SBX_TRY(must_be_ours(op.target));
+    const struct stat info = SBX_TRY(sys::fstat(op.source.value));
+    Step& step = add(StepKind::copy_fd);
+    step.a = relative(op.target);
+    step.fd = op.source.value;
+    step.mode = op.mode;
+    made_.insert(op.target);
+    count_bytes(static_cast<uint64_t>(info.st_size));
+    return {};
+  }
+
+  void count_bytes(uint64_t bytes) {
+    root_bytes_ += (bytes + 4095) / 4096 * 4096;
+    ++root_inodes_;
+  }
+
+  Status operation(const ProcOp& op) {
+    begin_op("proc on " + in_quotes(op.target));
+    make_place(op.target, true);
+    Step& mount = add(StepKind::proc);
+    mount.a = relative(op.target);
+    mount.b = op.subset_pid ? keep_string("subset=pid") : nullptr;
+    covers_.push_back({op.target, true});
+    Step& keep = add(StepKind::open_keep);
+    keep.a = relative(op.target);
+    keep.n = 0;
+    if (!spec_.hardening.nested_userns && !op.subset_pid) {
+      begin_op("forbid further user namespaces");
+      Step& step = add(StepKind::write_to);
+      step.a = relative(op.target + "/sys/user/max_user_namespaces");
+      step.b = keep_string("0");
+      step.n = 1;
+    }
+    for (const char* name : {"sys", "bus", "irq", "fs", "acpi", "scsi"}) {
+      begin_op("mask " + in_quotes(op.target + "/" + name));
+      Step& step = add(StepKind::clone_bind);
+      step.a = relative(op.target + "/" + name);
+      step.attr = SBX_MOUNT_ATTR_RDONLY;
+      step.flags = kOverSelf | kMayBeMissing;
+    }
+    for (const char* name : {"kcore", "keys", "kmsg", "timer_list", "sysrq-trigger"}) {
+      begin_op("mask " + in_quotes(op.target + "/" + name));
+      Step& step = add(StepKind::clone_bind);
+      step.a = keep_string("dev/null");
+      step.b = relative(op.target + "/" + name);
+      step.flags = kMayBeMissing;
+    }
+    return {};
+  }
+
+  Status operation(const DevOp& op) {
+    begin_op("devices on " + in_quotes(op.target));
+    make_place(op.target, true);
+    std::vector<std::string> names(std::begin(kDevices), std::end(kDevices));
+    if (options_.terminal) names.push_back("tty");
+    for (const std::string& name : names) {
+      begin_op("device " + in_quotes(op.target + "/" + name));
+      BindOp bind;
+      bind.source = "/dev/" + name;
+      bind.target = op.target + "/" + name;
+      bind.read_only = false;
+      bind.devices = true;
+      bind.no_exec = true;
+      const struct stat info = SBX_TRY(sys::stat(bind.source));
+      make_place(bind.target, false);
+      SBX_TRY(bring(bind, info));
+      covers_.push_back({bind.target, false});
+    }
+    begin_op("devpts on " + in_quotes(op.target + "/pts"));
+    make_place(op.target + "/pts", true);
+    add(StepKind::devpts).a = relative(op.target + "/pts");
+    const std::pair<const char*, const char*> links[] = {{"ptmx", "pts/ptmx"},
+                                                         {"fd", "/proc/self/fd"},
+                                                         {"stdin", "/proc/self/fd/0"},
+                                                         {"stdout", "/proc/self/fd/1"},
+                                                         {"stderr", "/proc/self/fd/2"}};
+    for (const auto& [name, text] : links) SBX_TRY(operation(SymlinkOp{op.target + "/" + name, text}));
+    return {};
+  }
+
+  Status operation(const OverlayOp& op) {
+    BindOp lower;
+    lower.source = op.lower;
+    lower.target = op.target;
+    lower.idmap = true;
+    lower.origin = op.origin;
+    SBX_TRY(operation(lower));
+    begin_op("overlay on " + in_quotes(op.target), op.origin);
+    const struct stat info = SBX_TRY(sys::stat(op.lower));
+    // The upper directory's mode is what the payload sees of the top directory.
+    const std::string upper = private_directory((info.st_mode & 0777u) | 0700u);
+    const std::string work = private_directory(0700);
+    Step& step = add(StepKind::overlay);
+    step.a = relative(op.target);
+    step.b = keep_string("lowerdir=" + escape_overlay(op.target.substr(1)) + ",upperdir=" + upper +
+                         ",workdir=" + work + ",userxattr");
+    return keep_directory(op.target, upper);
+  }
+
+  Status operation(const ReadOnlyOp& op) { return over_self(op.target, SBX_MOUNT_ATTR_RDONLY, "keep read-only"); }
+  Status operation(const PinOp& op) { return over_self(op.target, 0, "pin"); }
+
+  Status over_self(const std::string& target, uint64_t attributes, const char* verb) {
+    begin_op(std::string(verb) + " " + in_quotes(target));
+    Step& step = add(StepKind::clone_bind);
+    step.a = relative(target);
+    step.attr = attributes;
+    step.flags = kOverSelf | kMayBeMissing | kResolveTarget;
+    return {};
+  }
+
+  // ---- the rest ------------------------------------------------------------------------------------------------
+
+  void limit(int resource, uint64_t value, const char* name) {
+    struct rlimit now {};
+    if (::getrlimit(static_cast<__rlimit_resource_t>(resource), &now) == 0 && now.rlim_max != RLIM_INFINITY &&
+        value > now.rlim_max) {
+      // Raising a hard limit needs CAP_SYS_RESOURCE on the host; the tighter one holds.
+      out_->notes.push_back(std::string(name) + " is held at the caller's own hard limit, " + std::to_string(now.rlim_max));
+      value = now.rlim_max;
+    }
+    out_->rlimits_.push_back({resource, value});
+  }
+
+  Status rlimits() {
+    const Limits& limits = spec_.limits;
+    // One byte: no core file, and the kernel starts no core_pattern helper at exactly this value (fs/coredump.c).
+    limit(RLIMIT_CORE, 1, "core");
+    if (limits.file_size) limit(RLIMIT_FSIZE, limits.file_size->value, "file size");
+    if (limits.open_files) limit(RLIMIT_NOFILE, *limits.open_files, "open files");
+    if (limits.pids) limit(RLIMIT_NPROC, *limits.pids + 1, "pids");  // init counts
+    if (options_.data_limit != 0) limit(RLIMIT_DATA, options_.data_limit, "data");
+    if (limits.cpu_time) {
+      // A second net for each process; the tree's sum is the supervisor's.
+      limit(RLIMIT_CPU, static_cast<uint64_t>(limits.cpu_time->value / 1000 + 2), "cpu time");
+    }
+    return {};
+  }
+
+  Status affinity() {
+    if (!spec_.limits.cpus_milli) return {};
+    const uint64_t milli = *spec_.limits.cpus_milli;
+    const auto origin = spec_.origins.find("limits.cpus");
+    if (milli % 1000 != 0) {
+      return Error(ErrorKind::unsupported, "a fraction of a CPU needs a cgroup with the cpu controller, which is not to be had here")
+          .with_origin(origin == spec_.origins.end() ? "" : origin->second)
+          .with_hint("ask for a whole number of CPUs, which is held by CPU affinity: --cpus " + std::to_string(milli / 1000 + 1));
+    }
+    cpu_set_t mine;
+    CPU_ZERO(&mine);
+    if (::sched_getaffinity(0, sizeof mine, &mine) != 0) return Error::from_errno(errno, "read the CPU affinity");
+    const int available = CPU_COUNT(&mine);
+    uint64_t wanted = std::min<uint64_t>(milli / 1000, static_cast<uint64_t>(available));
+    // Start somewhere that differs from sandbox to sandbox, or all of them would share the first CPUs.
+    int skip = available > 0 ? static_cast<int>(static_cast<unsigned>(::getpid()) % static_cast<unsigned>(available)) : 0;
+    cpu_set_t chosen;
+    CPU_ZERO(&chosen);
+    for (int round = 0; round < 2; ++round) {
+      for (int cpu = 0; cpu < CPU_SETSIZE && wanted > 0; ++cpu) {
+        if (!CPU_ISSET(cpu, &mine) || CPU_ISSET(cpu, &chosen)) continue;
+        if (skip > 0) {
+          --skip;
+          continue;
+        }
+        CPU_SET(cpu, &chosen);
+        --wanted;
+      }
+      skip = 0;
+    }
+    out_->affinity_.resize(sizeof chosen / sizeof(unsigned long));
+    std::memcpy(out_->affinity_.data(), &chosen, sizeof chosen);
+    return {};
+  }
+
+  Status hardening() {
+    ChildPlan& plan = out_->plan;
+    plan.last_capability = last_capability();
+    plan.keep_capabilities = SBX_TRY(capability_mask(spec_.hardening.keep_capabilities));
+    if (spec_.hardening.landlock && facts_.landlock_abi > 0) {
+      std::vector<std::string> writable = spec_.writable_paths;
+      LandlockPlan landlock = SBX_TRY(plan_landlock(facts_.landlock_abi, writable));
+      for (LandlockPathRule& rule : landlock.rules) {
+        out_->landlock_rules_.push_back({keep_string(std::move(rule.path)), rule.rights, rule.may_be_missing ? 1u : 0u});
+      }
+      out_->landlock_ruleset_ = std::move(landlock.ruleset);
+      out_->landlock_abi = facts_.landlock_abi;
+    }
+    return {};
+  }
+
+  Status command() {
+    if (spec_.argv.empty()) return Error(ErrorKind::internal, "no command");
+    if (spec_.exec_path.find('/') != std::string::npos) {
+      out_->candidates_.push_back(keep_string(spec_.exec_path));
+    } else {
+      for (const std::string& entry : spec_.environment) {
+        if (!starts_with(entry, "PATH=")) continue;
+        for (const std::string& directory : split(std::string_view(entry).substr(5), ':')) {
+          // An empty or relative entry means the working directory, which a stranger fills: never.
+          if (!directory.empty() && directory[0] == '/') {
+            out_->candidates_.push_back(keep_string(join_path(directory, spec_.exec_path)));
+          }
+        }
+      }
+    }
+    for (const std::string& word : spec_.argv) out_->argv_.push_back(keep_string(word));
+    for (const std::string& entry : spec_.environment) out_->envp_.push_back(keep_string(entry));
+    out_->candidates_.push_back(nullptr);
+    out_->argv_.push_back(nullptr);
+    out_->envp_.push_back(nullptr);
+    return {};
+  }
+
+  static const sock_fprog* program(std::span<const sock_filter> instructions, sock_fprog& into) {
+    if (instructions.empty()) return nullptr;
+    into.len = static_cast<unsigned short>(instructions.size());
+    into.filter = const_cast<sock_filter*>(instructions.data());  // the kernel only reads it
+    return &into;
+  }
+
+  void finish() {
+    ChildPlan& plan = out_->plan;
+    plan.uid = spec_.identity.uid;
+    plan.gid = spec_.identity.gid;
+    plan.drop_groups = options_.detached_trees;
+    plan.oom_score = !options_.detached_trees;
+    plan.steps = out_->steps_.data();
+    plan.step_count = static_cast<uint32_t>(out_->steps_.size());
+    if (spec_.namespaces.uts && !spec_.hostname.empty()) {
+      plan.hostname = keep_string(spec_.hostname);
+      plan.hostname_size = static_cast<uint32_t>(spec_.hostname.size());
+    }
+    plan.loopback = spec_.net == NetMode::none;
+    plan.read_only_root = spec_.read_only_root;
+    plan.new_session = spec_.new_session || options_.terminal;
+    plan.open_terminal = options_.terminal;
+    plan.rlimits = out_->rlimits_.data();
+    plan.rlimit_count = static_cast<uint32_t>(out_->rlimits_.size());
+    if (!out_->affinity_.empty()) {
+      plan.affinity = out_->affinity_.data();
+      plan.affinity_bytes = static_cast<uint32_t>(out_->affinity_.size() * sizeof(unsigned long));
+    }
+    plan.landlock_ruleset = out_->landlock_ruleset_.valid() ? out_->landlock_ruleset_.get() : -1;
+    plan.landlock_rules = out_->landlock_rules_.data();
+    plan.landlock_rule_count = static_cast<uint32_t>(out_->landlock_rules_.size());
+    plan.filter = program(options_.filter, out_->filter_);
+    plan.reporting_filter = program(options_.reporting_filter, out_->reporting_filter_);
+    plan.working_directory = keep_string(spec_.working_directory);
+    plan.candidates = out_->candidates_.data();
+    plan.argv = out_->argv_.data();
+    plan.envp = out_->envp_.data();
+  }
+
+  const SandboxSpec& spec_;
+  const HostFacts& facts_;
+  const PlanOptions& options_;
+  std::unique_ptr<PlannedChild> out_;
+  std::vector<Cover> covers_;
+  std::vector<std::string> links_;
+  std::set<std::string> made_;
+  std::map<std::pair<uint32_t, uint32_t>, UniqueFd> map_namespaces_;
+  uint64_t root_bytes_ = 0, root_inodes_ = 0;
+  unsigned private_count_ = 0;
+};
+
+std::string PlannedChild::step_text(uint32_t step) const {
+  if (step >= steps_.size()) return "make mounts private";
+  return op_texts_[steps_[step].op];
+}
+
+std::string PlannedChild::step_origin(uint32_t step) const {
+  return step < steps_.size() ? op_origins_[steps_[step].op] : "";
+}
+
+std::string PlannedChild::text() const {
+  static constexpr const char* kNames[] = {"tmpfs", "make_dir",   "make_symlink", "write_file", "write_to",
+                                           "copy_fd", "bind",     "clone_bind",   "attach",     "proc",
+                                           "devpts",  "overlay",  "open_keep"};
+  std::string text;
+  for (const Step& step : steps_) {
+    text += kNames[static_cast<size_t>(step.kind)];
+    if (step.a != nullptr) text += " " + shell_quote(step.a);
+    if (step.kind != StepKind::write_file && step.kind != StepKind::write_to && step.b != nullptr) {
+      text += " " + shell_quote(step.b);
+    }
+    if ((step.attr & SBX_MOUNT_ATTR_RDONLY) != 0) text += " ro";
+    if ((step.flags & kResolveTarget) != 0) text += " confined";
+    text += "\n";
+  }
+  return text;
+}
+
+Result<std::unique_ptr<PlannedChild>> build_plan(const SandboxSpec& spec, const HostFacts& facts,
+                                                 const PlanOptions& options) {
+  return PlanBuilder(spec, facts, options).build();
+}
+
+}  // namespace sbx::ns

@@ -1,0 +1,69 @@
+// SandboxSpec to ChildPlan: every path, option string, mask and descriptor that the child will need.
+//
+// Two ways to bring a host tree inside (kernel-facts sections 2 and 3). As an ordinary user the child reopens each
+// source inside its new mount namespace and compares device and inode with what was seen here. As root this code
+// clones each source into a detached mount (idmapped where the operation asks for it) and the child only attaches
+// it: after it has changed identity it could not open them.
+#pragma once
+
+#include <linux/filter.h>
+
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "ns/plan.h"
+#include "policy/host_facts.h"
+#include "policy/spec.h"
+
+namespace sbx::ns {
+
+struct PlanOptions {
+  bool detached_trees = false;  // the root case
+  uint32_t host_uid = 0;        // what spec.identity is mapped to
+  uint32_t host_gid = 0;
+  std::span<const sock_filter> filter;  // borrowed until the child has exec'ed; empty: none
+  std::span<const sock_filter> reporting_filter;  // likewise; see ChildPlan
+  std::vector<std::string> keep;        // targets of PrivateDirOp or OverlayOp: descriptors for the supervisor
+  bool terminal = false;
+  uint64_t data_limit = 0;      // RLIMIT_DATA in bytes, 0: none (the backstop of sampling)
+};
+
+class PlannedChild {
+ public:
+  ChildPlan plan;  // pointers lead into this object
+
+  // "bind '/usr' on '/usr'", with the origin where it has one; for errors of Stage::mounts.
+  std::string step_text(uint32_t step) const;
+  std::string step_origin(uint32_t step) const;
+  // One line a step, without descriptors' numbers: golden tests and -vv.
+  std::string text() const;
+  // Slot in the hand-over of keep[i]; slot 0 is /proc; -1: not there.
+  std::vector<int> keep_slots;
+  int landlock_abi = 0;
+  std::vector<std::string> notes;  // what was left out or weakened, one sentence each
+
+ private:
+  friend class PlanBuilder;
+  std::deque<std::string> strings_;
+  std::vector<Step> steps_;
+  std::vector<std::string> op_texts_, op_origins_;
+  std::vector<UniqueFd> trees_;
+  std::vector<RlimitSetting> rlimits_;
+  std::vector<unsigned long> affinity_;
+  std::vector<LandlockRule> landlock_rules_;
+  UniqueFd landlock_ruleset_;
+  sock_fprog filter_{}, reporting_filter_{};
+  std::vector<const char*> candidates_, argv_, envp_;
+};
+
+// Errors: usage or policy (with origin) for a source that is missing or a target that cannot be made; unsupported for
+// a fraction of a CPU without a cgroup or a file system that refuses idmapping; resource.
+Result<std::unique_ptr<PlannedChild>> build_plan(const SandboxSpec& spec, const HostFacts& facts,
+                                                 const PlanOptions& options);
+
+}  // namespace sbx::ns

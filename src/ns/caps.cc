@@ -1,0 +1,35 @@
+#include "ns/caps.h"
+
+#include <sys/capability.h>
+#include <sys/prctl.h>
+
+#include <cctype>
+
+#include "base/text.h"
+
+namespace sbx::ns {
+
+Result<uint64_t> capability_mask(const std::vector<std::string>& names) {
+  uint64_t mask = 0;
+  for (const std::string& name : names) {
+    std::string lower;
+    for (const char c : name) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (!starts_with(lower, "cap_")) lower = "cap_" + lower;
+    cap_value_t value = 0;
+    if (::cap_from_name(lower.c_str(), &value) != 0) {
+      return Error(ErrorKind::policy, "unknown capability '" + printable(name) + "'");
+    }
+    mask |= uint64_t{1} << value;
+  }
+  return mask;
+}
+
+uint32_t last_capability() {
+  // PR_CAPBSET_READ answers EINVAL beyond the last one; search from the one that is the newest since 5.9.
+  uint32_t last = 40;
+  while (::prctl(PR_CAPBSET_READ, last + 1, 0, 0, 0) >= 0) ++last;
+  while (last > 0 && ::prctl(PR_CAPBSET_READ, last, 0, 0, 0) < 0) --last;
+  return last;
+}
+
+}  // namespace sbx::ns

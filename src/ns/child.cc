@@ -1,0 +1,609 @@
+// The child between clone and exec.
+//
+// Rules: this translation unit makes raw system calls only. Nothing allocates, locks, throws, logs, looks a name up
+// or touches libc's state; a test reads this object file's undefined symbols. Input is the plan, output the shared
+// page. Everything that could need more is done by the supervisor beforehand.
+//
+// Theory of operation. Three processes exist: the supervisor (outside), init (pid 1 inside, this code for its whole
+// life) and the payload (pid 2, this code until exec).
+//
+//   supervisor                     init                                payload
+//   clone3(all namespaces) ─────▶ waits on the hold pipe
+//   writes the id maps
+//   go byte ────────────────────▶ identity, death signal, mounts, pivot, names
+//                                 hands descriptors over ──▶ fork ───▶ session, streams, limits, capabilities,
+//   end of file on the exec pipe ◀─────────────────────────────────── no_new_privs, landlock, seccomp, exec
+//   pidfd, timers, pumps          reaps; forwards signals that come
+//                                 from outside; writes the wait status
+//                                 of the payload and exits, whereupon
+//   pidfd readable ◀───────────── the kernel kills all that is left
+//
+// Death: the hold pipe's write end is held by the supervisor alone. Credentials changes clear the death signal, so it
+// is set after them, and then the pipe is looked at once more (kernel-facts section 9: this order lost no race).
+#include "ns/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/landlock.h>
+#include <linux/openat2.h>
+#include <linux/prctl.h>
+#include <linux/sched.h>
+#include <linux/seccomp.h>
+#include <linux/securebits.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <net/if.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/raw_sys.h"
+
+namespace sbx::ns {
+namespace {
+
+using raw::call;
+
+constexpr unsigned kCloseRangeCloexec = 4;  // CLOSE_RANGE_CLOEXEC, 5.11
+constexpr unsigned long kAtEmptyPath = 0x1000;
+constexpr unsigned long kTiocgptpeer = 0x5441;
+
+// ---- small pieces ----------------------------------------------------------------------------------------------
+
+[[noreturn]] void leave(int status) noexcept {
+  for (;;) call(SYS_exit_group, status);
+}
+
+void enter(const ChildPlan& plan, Stage stage) noexcept {
+  timespec now{};
+  call(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+  plan.page->stage = static_cast<uint32_t>(stage);
+  plan.page->step = 0;
+  plan.page->stage_ns[static_cast<uint32_t>(stage)] =
+      static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
+[[noreturn]] void fail(const ChildPlan& plan, long negative_errno, uint32_t detail = 0) noexcept {
+  StatusPage* page = plan.page;
+  if (page->error_stage == 0) {
+    page->error_step = page->step;
+    page->error_errno = static_cast<int32_t>(-negative_errno);
+    page->error_detail = detail;
+    page->error_stage = page->stage;
+  }
+  leave(1);
+}
+
+void must(const ChildPlan& plan, long result, uint32_t detail = 0) noexcept {
+  if (result < 0) fail(plan, result, detail);
+}
+
+
+// Descriptors that this step opened are closed at the end of the step.
+struct Closing {
+  int fd = -1;
+  ~Closing() {
+    if (fd >= 0) call(SYS_close, fd);
+  }
+};
+
+// ---- mounts ----------------------------------------------------------------------------------------------------
+
+long open_target(const char* path, unsigned long flags) noexcept {
+  open_how how{};
+  how.flags = flags | O_CLOEXEC;
+  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+  return call(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+}
+
+long set_attributes(int tree, uint64_t attributes, bool recursive) noexcept {
+  raw::mount_attr attr{};
+  attr.attr_set = attributes;
+  return call(SYS_mount_setattr, tree, "", kAtEmptyPath | (recursive ? SBX_AT_RECURSIVE : 0), &attr, sizeof attr);
+}
+
+// Attaches the detached tree at the step's target.
+long move_to(const Step& step, int tree, const char* target) noexcept {
+  if ((step.flags & kResolveTarget) == 0) {
+    return call(SYS_move_mount, tree, "", AT_FDCWD, target, SBX_MOVE_MOUNT_F_EMPTY_PATH);
+  }
+  Closing place;
+  const long fd = open_target(target, O_PATH);
+  if (fd < 0) return fd;
+  place.fd = static_cast<int>(fd);
+  return call(SYS_move_mount, tree, "", place.fd, "", SBX_MOVE_MOUNT_F_EMPTY_PATH | SBX_MOVE_MOUNT_T_EMPTY_PATH);
+}
+
+long bind(const Step& step) noexcept {
+  const long fd = call(SYS_open_tree, AT_FDCWD, step.a, OPEN_TREE_CLONE | O_CLOEXEC | SBX_AT_RECURSIVE);
+  if (fd < 0) return fd;
+  const Closing tree{static_cast<int>(fd)};
+  if (step.n != 0 || step.m != 0) {
+    struct stat info {};
+    const long looked = call(SYS_newfstatat, tree.fd, "", &info, kAtEmptyPath);
+    if (looked < 0) return looked;
+    if (info.st_dev != step.n || info.st_ino != step.m) return -ESTALE;
+  }
+  const long restricted = set_attributes(tree.fd, step.attr, true);
+  if (restricted < 0) return restricted;
+  return move_to(step, tree.fd, step.b);
+}
+
+long clone_bind(const Step& step) noexcept {
+  Closing source;
+  const char* path = step.a;
+  int at = AT_FDCWD;
+  unsigned long empty = 0;
+  if ((step.flags & kResolveTarget) != 0) {
+    const long opened = open_target(step.a, O_PATH);
+    if (opened < 0) return opened;
+    source.fd = at = static_cast<int>(opened);
+    path = "";
+    empty = kAtEmptyPath;
+  }
+  const long fd = call(SYS_open_tree, at, path, OPEN_TREE_CLONE | O_CLOEXEC | SBX_AT_RECURSIVE | empty);
+  if (fd < 0) return fd;
+  const Closing tree{static_cast<int>(fd)};
+  if (step.attr != 0) {
+    const long restricted = set_attributes(tree.fd, step.attr, true);
+    if (restricted < 0) return restricted;
+  }
+  if ((step.flags & kOverSelf) != 0 && source.fd >= 0) {
+    return call(SYS_move_mount, tree.fd, "", source.fd, "", SBX_MOVE_MOUNT_F_EMPTY_PATH | SBX_MOVE_MOUNT_T_EMPTY_PATH);
+  }
+  return move_to(step, tree.fd, (step.flags & kOverSelf) != 0 ? step.a : step.b);
+}
+
+long fill(long fd, const Step& step) noexcept {
+  if (fd < 0) return fd;
+  const Closing file{static_cast<int>(fd)};
+  uint64_t done = 0;
+  while (done < step.n) {
+    const long put = call(SYS_write, file.fd, step.b + done, step.n - done);
+    if (put < 0) return put;
+    done += static_cast<uint64_t>(put);
+  }
+  return 0;
+}
+
+constexpr unsigned long kNewFile = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+
+long write_file(const Step& step) noexcept {
+  return fill(call(SYS_openat, AT_FDCWD, step.a, kNewFile, step.mode), step);
+}
+
+long write_to(const Step& step) noexcept {
+  return fill(call(SYS_openat, AT_FDCWD, step.a, O_WRONLY | O_CLOEXEC), step);
+}
+
+long copy_fd(const Step& step) noexcept {
+  const long fd = call(SYS_openat, AT_FDCWD, step.a, kNewFile, step.mode);
+  if (fd < 0) return fd;
+  const Closing file{static_cast<int>(fd)};
+  long offset = 0;
+  for (;;) {
+    const long sent = call(SYS_sendfile, file.fd, step.fd, &offset, 1 << 30);
+    if (sent < 0) return sent;
+    if (sent == 0) return 0;
+  }
+}
+
+long keep(const Step& step, int (&kept)[kMaxKept]) noexcept {
+  const long fd = (step.flags & kResolveTarget) != 0 ? open_target(step.a, O_RDONLY | O_DIRECTORY)
+                                                     : call(SYS_openat, AT_FDCWD, step.a, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return fd;
+  kept[step.n] = static_cast<int>(fd);
+  return 0;
+}
+
+long perform(const Step& step, int (&kept)[kMaxKept]) noexcept {
+  switch (step.kind) {
+    case StepKind::tmpfs: {
+      const long mounted = call(SYS_mount, "sbx", step.a, "tmpfs", MS_NOSUID | MS_NODEV, step.b);
+      if (mounted < 0 || step.a[0] != '/' || step.a[1] != '\0') return mounted;
+      // The new root lies over the old one, whose files are still reached by absolute paths; "/.." crosses into the
+      // upper mount, and from here on relative paths are the new root's.
+      return call(SYS_chdir, "/..");
+    }
+    case StepKind::make_dir: return call(SYS_mkdirat, AT_FDCWD, step.a, step.mode);
+    case StepKind::make_symlink: return call(SYS_symlinkat, step.b, AT_FDCWD, step.a);
+    case StepKind::write_file: return write_file(step);
+    case StepKind::write_to: return write_to(step);
+    case StepKind::copy_fd: return copy_fd(step);
+    case StepKind::bind: return bind(step);
+    case StepKind::clone_bind: return clone_bind(step);
+    case StepKind::attach: return move_to(step, step.fd, step.b);
+    case StepKind::proc: return call(SYS_mount, "proc", step.a, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, step.b);
+    case StepKind::devpts:
+      return call(SYS_mount, "devpts", step.a, "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620");
+    case StepKind::overlay: return call(SYS_mount, "overlay", step.a, "overlay", MS_NOSUID | MS_NODEV, step.b);
+    case StepKind::open_keep: return keep(step, kept);
+  }
+  return -EINVAL;
+}
+
+bool tolerated(const Step& step, long result) noexcept {
+  if ((step.flags & kMayBeMissing) != 0 && (result == -ENOENT || result == -ENOTDIR)) return true;
+  return (step.flags & kExistsIsFine) != 0 && result == -EEXIST;
+}
+
+void make_view(const ChildPlan& plan, int (&kept)[kMaxKept]) noexcept {
+  enter(plan, Stage::mounts);
+  must(plan, call(SYS_mount, nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr), ~0u);
+  for (uint32_t i = 0; i < plan.step_count; ++i) {
+    plan.page->step = i;
+    const long result = perform(plan.steps[i], kept);
+    if (result < 0 && !tolerated(plan.steps[i], result)) fail(plan, result);
+  }
+}
+
+// ---- stages of init --------------------------------------------------------------------------------------------
+
+void wait_for_supervisor(const ChildPlan& plan) noexcept {
+  enter(plan, Stage::wait);
+  char go = 0;
+  long got;
+  do {
+    got = call(SYS_read, plan.hold_read, &go, 1);
+  } while (got == -EINTR);
+  if (got != 1) leave(1);  // the supervisor is dead
+}
+
+void leave_if_orphaned(const ChildPlan& plan) noexcept {
+  pollfd hold{plan.hold_read, POLLIN, 0};
+  timespec zero{};
+  // Any event means that the write end is closed (nothing but the go byte is ever written). getppid is no test: it
+  // is 0 in a new pid namespace, alive or dead.
+  if (call(SYS_ppoll, &hold, 1, &zero, nullptr, 8) != 0) leave(1);
+}
+
+void become_nobody_in_particular(const ChildPlan& plan) noexcept {
+  enter(plan, Stage::identity);
+  if (plan.drop_groups) must(plan, call(SYS_setgroups, 0, nullptr));
+  must(plan, call(SYS_setresgid, plan.gid, plan.gid, plan.gid));
+  must(plan, call(SYS_setresuid, plan.uid, plan.uid, plan.uid));
+  if (plan.oom_score) {
+    const long fd = call(SYS_openat, AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd >= 0) {  // a courtesy to the host, not a protection of it: without /proc it is left out
+      call(SYS_write, fd, "1000", 4);
+      call(SYS_close, fd);
+    }
+  }
+  enter(plan, Stage::death_signal);
+  must(plan, call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0));
+  must(plan, call(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0));
+  leave_if_orphaned(plan);
+}
+
+void bring_loopback_up(const ChildPlan& plan) noexcept {
+  enter(plan, Stage::loopback);
+  const long fd = call(SYS_socket, AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  must(plan, fd);
+  ifreq request{};
+  request.ifr_name[0] = 'l';
+  request.ifr_name[1] = 'o';
+  request.ifr_flags = IFF_UP | IFF_RUNNING;
+  must(plan, call(SYS_ioctl, fd, SIOCSIFFLAGS, &request));
+  call(SYS_close, fd);
+}
+
+int open_terminal(const ChildPlan& plan, int& master) noexcept {
+  enter(plan, Stage::terminal);
+  const long opened = call(SYS_openat, AT_FDCWD, "/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+  must(plan, opened);
+  master = static_cast<int>(opened);
+  int unlocked = 0;
+  must(plan, call(SYS_ioctl, master, TIOCSPTLCK, &unlocked));
+  const long slave = call(SYS_ioctl, master, kTiocgptpeer, O_RDWR | O_NOCTTY | O_CLOEXEC);
+  must(plan, slave);
+  return static_cast<int>(slave);
+}
+
+// One message: each descriptor, and in the text which slot it is for.
+long send_descriptors(int socket, const int* fds, const char* slots, size_t count) noexcept {
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kSlotCount)];
+  for (char& byte : control) {
+    byte = 0;
+    __asm__ volatile("" ::: "memory");
+  }
+  iovec text{const_cast<char*>(slots), count};
+  msghdr message{};
+  message.msg_iov = &text;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(count * sizeof(int));
+  int* numbers = reinterpret_cast<int*>(CMSG_DATA(header));
+  for (size_t i = 0; i < count; ++i) {
+    numbers[i] = fds[i];
+    __asm__ volatile("" ::: "memory");
+  }
+  return call(SYS_sendmsg, socket, &message, MSG_NOSIGNAL);
+}
+
+void hand_over(const ChildPlan& plan, const int (&kept)[kMaxKept], int master) noexcept {
+  enter(plan, Stage::hand_over);
+  int fds[kSlotCount];
+  char slots[kSlotCount];
+  size_t count = 0;
+  for (int i = 0; i < kMaxKept; ++i) {
+    if (kept[i] < 0) continue;
+    slots[count] = static_cast<char>(i);
+    fds[count++] = kept[i];
+  }
+  if (master >= 0) {
+    slots[count] = static_cast<char>(kTerminalSlot);
+    fds[count++] = master;
+  }
+  if (count != 0) must(plan, send_descriptors(plan.hand_over, fds, slots, count));
+}
+
+// ---- the payload until exec ------------------------------------------------------------------------------------
+
+void set_capabilities(const ChildPlan& plan, uint64_t keep) noexcept {
+  for (uint32_t capability = 0; capability <= plan.last_capability; ++capability) {
+    if ((keep >> capability & 1) != 0) continue;
+    must(plan, call(SYS_prctl, PR_CAPBSET_DROP, capability, 0, 0, 0), capability);
+  }
+  if (keep == 0) {
+    // Even uid 0 gains nothing by exec, now and for good.
+    must(plan, call(SYS_prctl, PR_SET_SECUREBITS,
+                    SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED |
+                        SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED,
+                    0, 0, 0));
+  }
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2] = {};
+  for (int half = 0; half < 2; ++half) {
+    const uint32_t bits = static_cast<uint32_t>(keep >> (32 * half));
+    data[half].effective = data[half].permitted = data[half].inheritable = bits;
+  }
+  must(plan, call(SYS_capset, &header, data));
+  if (keep == 0) {
+    must(plan, call(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0));
+    return;
+  }
+  for (uint32_t capability = 0; capability <= plan.last_capability; ++capability) {
+    if ((keep >> capability & 1) == 0) continue;
+    must(plan, call(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0), capability);
+  }
+}
+
+void connect_streams(const ChildPlan& plan, int slave) noexcept {
+  enter(plan, Stage::streams);
+  for (int stream = 0; stream < 3; ++stream) {
+    plan.page->step = static_cast<uint32_t>(stream);
+    int from = plan.tty[stream] ? slave : plan.stdio[stream];
+    if (from < 0) {
+      const long null = call(SYS_openat, AT_FDCWD, "/dev/null", (stream == 0 ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
+      must(plan, null);
+      from = static_cast<int>(null);
+    }
+    // The supervisor sees to it that none of ours is 0, 1 or 2; so dup3 never meets its own number.
+    must(plan, call(SYS_dup3, from, stream, 0));
+  }
+}
+
+// What the kernel's own signal structures look like; libc's differ.
+struct KernelSigaction {
+  void (*handler)(int);
+  unsigned long flags;
+  void (*restorer)();
+  uint64_t mask;
+};
+
+void default_signals(const ChildPlan& plan) noexcept {
+  KernelSigaction action{};
+  for (int signal = 1; signal < 65; ++signal) {
+    // Exceeding the file size limit is to be EFBIG, which programs handle, not death.
+    action.handler = signal == SIGXFSZ ? SIG_IGN : SIG_DFL;
+    if (signal == SIGKILL || signal == SIGSTOP) continue;
+    must(plan, call(SYS_rt_sigaction, signal, &action, nullptr, 8));
+  }
+  const uint64_t none = 0;
+  must(plan, call(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, 8));
+}
+
+void apply_landlock(const ChildPlan& plan) noexcept {
+  enter(plan, Stage::landlock);
+  for (uint32_t i = 0; i < plan.landlock_rule_count; ++i) {
+    plan.page->step = i;
+    const LandlockRule& rule = plan.landlock_rules[i];
+    const long fd = call(SYS_openat, AT_FDCWD, rule.path, O_PATH | O_CLOEXEC);
+    if (fd == -ENOENT && rule.may_be_missing != 0) continue;
+    must(plan, fd);
+    landlock_path_beneath_attr beneath{};
+    beneath.allowed_access = rule.rights;
+    beneath.parent_fd = static_cast<int>(fd);
+    must(plan, call(SYS_landlock_add_rule, plan.landlock_ruleset, LANDLOCK_RULE_PATH_BENEATH, &beneath, 0));
+    call(SYS_close, fd);
+  }
+  must(plan, call(SYS_landlock_restrict_self, plan.landlock_ruleset, 0));
+}
+
+constexpr unsigned long kNewListener = 1u << 3;          // SECCOMP_FILTER_FLAG_NEW_LISTENER, 5.0
+constexpr unsigned long kWaitKillableReceive = 1u << 5;  // SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, 5.19
+
+// After this only what the filter allows may follow: the supervisor has made sure of sendmsg (a call that is reported
+// while nobody holds the listener would wait for ever) and of execve.
+void load_filter(const ChildPlan& plan) noexcept {
+  if (plan.reporting_filter != nullptr) {
+    long listener = call(SYS_seccomp, SECCOMP_SET_MODE_FILTER, kNewListener | kWaitKillableReceive, plan.reporting_filter);
+    if (listener == -EINVAL) listener = call(SYS_seccomp, SECCOMP_SET_MODE_FILTER, kNewListener, plan.reporting_filter);
+    if (listener >= 0) {
+      const int fd = static_cast<int>(listener);
+      const char slot = static_cast<char>(kListenerSlot);
+      must(plan, send_descriptors(plan.hand_over, &fd, &slot, 1));
+      return;
+    }
+    if (listener != -EBUSY && listener != -EINVAL) fail(plan, listener);
+  }
+  if (plan.filter != nullptr) must(plan, call(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, plan.filter));
+}
+
+[[noreturn]] void run_payload(const ChildPlan& plan, int slave) noexcept {
+  enter(plan, Stage::session);
+  if (plan.new_session) {
+    must(plan, call(SYS_setsid));
+    if (slave >= 0) must(plan, call(SYS_ioctl, slave, TIOCSCTTY, 0));
+  }
+  connect_streams(plan, slave);
+
+  enter(plan, Stage::rlimits);
+  for (uint32_t i = 0; i < plan.rlimit_count; ++i) {
+    plan.page->step = i;
+    const uint64_t pair[2] = {plan.rlimits[i].value, plan.rlimits[i].value};
+    must(plan, call(SYS_prlimit64, 0, plan.rlimits[i].resource, pair, nullptr));
+  }
+  enter(plan, Stage::affinity);
+  if (plan.affinity != nullptr) must(plan, call(SYS_sched_setaffinity, 0, plan.affinity_bytes, plan.affinity));
+  call(SYS_umask, 022);
+  must(plan, call(SYS_chdir, plan.working_directory));
+  default_signals(plan);
+
+  enter(plan, Stage::capabilities);
+  set_capabilities(plan, plan.keep_capabilities);
+  enter(plan, Stage::no_new_privs);
+  must(plan, call(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+  if (plan.landlock_ruleset >= 0) apply_landlock(plan);
+
+  enter(plan, Stage::descriptors);
+  // Close-on-exec rather than closed: the exec pipe has to live exactly until then, and the fork that inherits all
+  // of the caller's leaked descriptors makes no other system call that could use one.
+  must(plan, call(SYS_close_range, 3, ~0u, kCloseRangeCloexec));
+
+  enter(plan, Stage::seccomp);
+  load_filter(plan);
+
+  // From here on only what the filter allows; the shared page needs no call. (No clock either: vdso or not.)
+  plan.page->stage = static_cast<uint32_t>(Stage::exec);
+  long error = -ENOENT;
+  uint32_t which = 0;
+  for (uint32_t i = 0; plan.candidates[i] != nullptr; ++i) {
+    const long result = call(SYS_execve, plan.candidates[i], plan.argv, plan.envp);
+    if (result == -ENOENT || result == -ENOTDIR) continue;
+    if (result != -EACCES) {
+      fail(plan, result, i);
+    }
+    if (error != -EACCES) {  // as execvp(3): remember it, go on looking
+      error = result;
+      which = i;
+    }
+  }
+  fail(plan, error, which);
+}
+
+// ---- init's life -----------------------------------------------------------------------------------------------
+
+void close_all_but(int first, int second) noexcept {
+  const int low = second < 0 || first < second ? first : second;
+  const int high = second < 0 || first < second ? second : first;
+  unsigned from = 0;
+  const int kept_fds[2] = {low, high};
+  for (const int kept : kept_fds) {
+    if (kept < 0) continue;
+    if (static_cast<unsigned>(kept) > from) call(SYS_close_range, from, kept - 1, 0);
+    from = static_cast<unsigned>(kept) + 1;
+  }
+  call(SYS_close_range, from, ~0u, 0);
+}
+
+void tell(const ChildPlan& plan) noexcept {
+  if (plan.event_pipe >= 0) call(SYS_write, plan.event_pipe, "", 1);
+}
+
+// Reaps all that is there; leaves when the payload is among it.
+void reap(const ChildPlan& plan, long payload) noexcept {
+  for (;;) {
+    int status = 0;
+    const int job_control = plan.event_pipe >= 0 ? WUNTRACED | WCONTINUED : 0;
+    const long pid = call(SYS_wait4, -1, &status, WNOHANG | job_control, nullptr);
+    if (pid <= 0) return;
+    if (pid != payload) continue;
+    if (WIFSTOPPED(status)) {
+      plan.page->stopped = static_cast<uint32_t>(WSTOPSIG(status));
+      tell(plan);
+    } else if (WIFCONTINUED(status)) {
+      plan.page->stopped = 0;
+      tell(plan);
+    } else {
+      plan.page->wait_status = status;
+      __asm__ volatile("" ::: "memory");
+      plan.page->ended = 1;
+      leave(0);
+    }
+  }
+}
+
+[[noreturn]] void be_init(const ChildPlan& plan, long payload) noexcept {
+  close_all_but(plan.hold_read, plan.event_pipe);
+  call(SYS_prctl, PR_SET_NAME, "sbx-init", 0, 0, 0);
+  set_capabilities(plan, 0);
+  const uint64_t wanted = uint64_t{1} << (SIGCHLD - 1) | uint64_t{1} << (SIGTERM - 1) | uint64_t{1} << (SIGINT - 1) |
+                          uint64_t{1} << (SIGHUP - 1) | uint64_t{1} << (SIGQUIT - 1) | uint64_t{1} << (SIGUSR1 - 1) |
+                          uint64_t{1} << (SIGUSR2 - 1) | uint64_t{1} << (SIGCONT - 1);
+  for (;;) {
+    siginfo_t info{};
+    const long signal = call(SYS_rt_sigtimedwait, &wanted, &info, nullptr, 8);
+    if (signal == SIGCHLD) {
+      reap(plan, payload);
+    } else if (signal > 0 && info.si_pid == 0) {
+      // From outside the pid namespace: the supervisor. The payload's own signals to init carry its pid: ignored.
+      if (call(SYS_kill, -payload, signal) < 0) call(SYS_kill, payload, signal);
+    }
+  }
+}
+
+}  // namespace
+
+[[noreturn]] void run_child(const ChildPlan& plan) noexcept {
+  const uint64_t all = ~uint64_t{0};
+  call(SYS_rt_sigprocmask, SIG_SETMASK, &all, nullptr, 8);
+  call(SYS_close, plan.hold_write);
+  call(SYS_umask, 0);
+  for (size_t i = 0; i < plan.wipe_size; ++i) {
+    plan.wipe[i] = '\0';
+    __asm__ volatile("" ::: "memory");
+  }
+  wait_for_supervisor(plan);
+  become_nobody_in_particular(plan);
+
+  int kept[kMaxKept];
+  for (int& fd : kept) fd = -1;
+  make_view(plan, kept);
+
+  enter(plan, Stage::pivot);
+  must(plan, call(SYS_pivot_root, ".", "."));
+  must(plan, call(SYS_umount2, ".", MNT_DETACH));
+  must(plan, call(SYS_chdir, "/"));
+  if (plan.read_only_root) {
+    raw::mount_attr attr{};
+    attr.attr_set = SBX_MOUNT_ATTR_RDONLY;
+    must(plan, call(SYS_mount_setattr, AT_FDCWD, "/", 0, &attr, sizeof attr));
+  }
+  if (plan.hostname != nullptr) {
+    enter(plan, Stage::host_name);
+    must(plan, call(SYS_sethostname, plan.hostname, plan.hostname_size));
+  }
+  if (plan.loopback) bring_loopback_up(plan);
+
+  int master = -1;
+  const int slave = plan.open_terminal ? open_terminal(plan, master) : -1;
+  hand_over(plan, kept, master);
+
+  enter(plan, Stage::fork);
+  const long payload = call(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+  must(plan, payload);
+  if (payload == 0) run_payload(plan, slave);
+  plan.page->payload_pid = static_cast<int32_t>(payload);
+  be_init(plan, payload);
+}
+
+}  // namespace sbx::ns

@@ -1,0 +1,12 @@
+// The child between clone and exec. See the rules in the head of child.cc.
+#pragma once
+
+#include "ns/plan.h"
+
+namespace sbx::ns {
+
+// Becomes init of the sandbox: performs the plan, forks the payload, reaps, leaves by _exit. Runs in the child of
+// clone3(); never returns, never allocates, makes raw system calls only.
+[[noreturn]] void run_child(const ChildPlan& plan) noexcept;
+
+}  // namespace sbx::ns

@@ -1,0 +1,172 @@
+// ChildPlan: all that the child does between clone and exec, as a flat array of trivially copyable steps whose strings,
+// descriptors, masks and programs the supervisor has already made. ns/build_plan.cc writes it, ns/child.cc performs it.
+//
+// The child reports through a shared page (StatusPage) and says *when* through descriptors: the exec pipe (close-on-
+// exec, so that end of file means "exec happened, or it died: look at the page"), and the event pipe of a terminal run.
+#pragma once
+
+#include <linux/filter.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace sbx::ns {
+
+// What the child is doing, in the order in which it happens. Names stand in results and errors.
+enum class Stage : uint32_t {
+  none,
+  clone,         // the supervisor: clone3
+  id_maps,       // the supervisor: writing the maps
+  wait,          // waiting for the maps
+  identity,
+  death_signal,
+  mounts,
+  pivot,
+  host_name,
+  loopback,
+  terminal,
+  hand_over,     // sending descriptors to the supervisor
+  fork,
+  session,
+  streams,
+  rlimits,
+  affinity,
+  capabilities,
+  no_new_privs,
+  landlock,
+  descriptors,
+  seccomp,
+  exec,
+  running,
+};
+inline constexpr uint32_t kStageCount = static_cast<uint32_t>(Stage::running) + 1;
+const char* stage_name(Stage stage);
+
+enum class StepKind : uint32_t {
+  tmpfs,         // mount a tmpfs at `a` with options `b`
+  make_dir,      // mkdir a, mode
+  make_symlink,  // link a saying b
+  write_file,    // a with content b[0..n], mode
+  write_to,      // the existing file a gets b[0..n] written (a sysctl)
+  copy_fd,       // a filled from fd, mode
+  bind,          // the host's `a` at `b`, attributes `attr`; device and inode must be n and m (0, 0: not compared)
+  clone_bind,    // `a`, already inside, at `b` with attributes `attr` (masks, private directories, self-binds)
+  attach,        // the detached tree `fd` at b
+  proc,          // at a with options b
+  devpts,        // at a
+  overlay,       // at a with options b
+  open_keep,     // opens directory a and keeps it in slot n for the hand-over
+};
+
+// How `b` (or `a` of the other kinds) is looked up: below our own empty tmpfs a plain relative path cannot lead out;
+// below anything a stranger filled (a workspace) it is resolved in the new root, magic links refused.
+enum StepFlags : uint32_t {
+  kResolveTarget = 1,   // openat2(RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS) on the target
+  kMayBeMissing = 2,    // ENOENT of the target is not an error
+  kExistsIsFine = 4,    // EEXIST is not an error
+  kOverSelf = 8,        // bind the target over itself
+};
+
+struct Step {
+  StepKind kind = StepKind::make_dir;
+  uint32_t flags = 0;
+  const char* a = nullptr;
+  const char* b = nullptr;
+  uint64_t n = 0;
+  uint64_t m = 0;
+  uint64_t attr = 0;   // MOUNT_ATTR_*
+  uint32_t mode = 0;
+  int fd = -1;
+  uint32_t op = 0;     // index of the operation in the spec that made this step, for messages
+  uint32_t pad = 0;
+};
+static_assert(std::is_trivially_copyable_v<Step> && std::is_standard_layout_v<Step>);
+
+struct RlimitSetting {
+  int resource;
+  uint64_t value;  // soft and hard
+};
+
+struct LandlockRule {
+  const char* path;  // inside, after the pivot
+  uint64_t rights;
+  uint32_t may_be_missing;
+};
+
+// Slots of the descriptors handed over: /proc, then directories, then the terminal's master and the filter's listener.
+inline constexpr int kMaxKept = 8;
+inline constexpr int kTerminalSlot = kMaxKept;
+inline constexpr int kListenerSlot = kMaxKept + 1;
+inline constexpr int kSlotCount = kMaxKept + 2;
+
+// Written by the child, read by the supervisor; the payload never has it mapped (exec drops it).
+struct StatusPage {
+  uint32_t stage = 0;          // Stage now
+  uint32_t step = 0;           // index of the current step
+  uint32_t error_stage = 0;    // 0: no error; first writer wins
+  uint32_t error_step = 0;
+  int32_t error_errno = 0;
+  uint32_t error_detail = 0;   // exec: which candidate; landlock: which rule
+  int32_t payload_pid = 0;     // inside
+  uint32_t ended = 0;          // 1: wait_status is valid
+  int32_t wait_status = 0;
+  uint32_t stopped = 0;        // job control: the payload is stopped by this signal
+  uint64_t stage_ns[kStageCount] = {};  // CLOCK_MONOTONIC when the stage began
+};
+
+struct ChildPlan {
+  StatusPage* page = nullptr;
+
+  // descriptors (numbers are the same in the child: it is a fork)
+  int hold_read = -1;        // go byte, then end of file when the supervisor is dead
+  int hold_write = -1;       // the supervisor's end: closed first
+  int exec_pipe = -1;        // write end, close-on-exec
+  int event_pipe = -1;       // init writes one byte for each stop and continue; -1 without a terminal
+  int hand_over = -1;        // SOCK_SEQPACKET: init's message with directories, the payload's with the listener
+  int stdio[3] = {-1, -1, -1};  // -1: /dev/null for stdin, the terminal where tty[i]
+  bool tty[3] = {};
+  bool open_terminal = false;
+
+  // identity
+  uint32_t uid = 0, gid = 0;
+  bool drop_groups = false;  // root case: setgroups(0)
+
+  const Step* steps = nullptr;
+  uint32_t step_count = 0;
+  bool new_root = true;
+  bool oom_score = false;    // write 1000 to our own oom_score_adj (user case; else the supervisor did)
+  const char* hostname = nullptr;
+  uint32_t hostname_size = 0;
+  bool loopback = false;
+  bool read_only_root = true;
+
+  bool new_session = true;
+  const RlimitSetting* rlimits = nullptr;
+  uint32_t rlimit_count = 0;
+  const unsigned long* affinity = nullptr;
+  uint32_t affinity_bytes = 0;
+  uint64_t keep_capabilities = 0;
+  uint32_t last_capability = 40;
+  int landlock_ruleset = -1;
+  const LandlockRule* landlock_rules = nullptr;
+  uint32_t landlock_rule_count = 0;
+  const sock_fprog* filter = nullptr;  // nullptr: no filter
+  // The same decisions with reports: loaded with a listener, which is handed over. nullptr: none wanted. Where another
+  // listener exists already (EBUSY: a sandbox in a sandbox) or the kernel has none, `filter` is loaded instead.
+  const sock_fprog* reporting_filter = nullptr;
+
+  const char* working_directory = "/";
+  const char* const* candidates = nullptr;  // paths tried in order, nullptr-terminated
+  const char* const* argv = nullptr;
+  const char* const* envp = nullptr;
+
+  // The memory of our own command line and environment: zeroed in the child's copy, so that /proc/1/cmdline says
+  // nothing about the caller (cmdline is readable by anyone who sees the process).
+  char* wipe = nullptr;
+  size_t wipe_size = 0;
+};
+static_assert(std::is_trivially_copyable_v<ChildPlan> && std::is_standard_layout_v<ChildPlan>);
+
+}  // namespace sbx::ns

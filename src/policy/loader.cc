@@ -1,0 +1,189 @@
+#include "policy/loader.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "base/sys.h"
+#include "base/text.h"
+#include "policy/toml_document.h"
+
+namespace sbx {
+namespace {
+
+constexpr std::string_view kSuffix = ".toml";
+constexpr std::string_view kBuiltinFolder = "policies";
+constexpr std::string_view kBuiltinLanguages = "policies/lang";
+
+std::string quoted(std::string_view text) { return "\"" + printable(text, 128) + "\""; }
+
+bool ends_with(std::string_view text, std::string_view suffix) {
+  return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
+}
+
+bool is_file_argument(std::string_view text) {
+  return text.find('/') != std::string_view::npos || ends_with(text, kSuffix);
+}
+
+// "strict" for "policies/strict.toml"; "" when it is no such file.
+std::string stem_of(std::string_view path) {
+  const std::string name = base_name(path);
+  if (name.size() <= kSuffix.size() || !ends_with(name, kSuffix) || name.front() == '.') return {};
+  return name.substr(0, name.size() - kSuffix.size());
+}
+
+struct CloseDirectory {
+  void operator()(DIR* directory) const { closedir(directory); }
+};
+
+// Names of the *.toml files of a folder, sorted; none when the folder does not exist or cannot be read.
+std::vector<std::string> toml_files(const std::string& folder) {
+  std::vector<std::string> names;
+  if (folder.empty()) return names;
+  const std::unique_ptr<DIR, CloseDirectory> directory(opendir(folder.c_str()));
+  if (directory == nullptr) return names;
+  while (const dirent* entry = readdir(directory.get()))
+    if (!stem_of(entry->d_name).empty()) names.emplace_back(entry->d_name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Others must not be able to write what decides about a sandbox of ours.
+Status check_owner(const std::string& path, const struct stat& status) {
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    return Error(ErrorKind::policy, quoted(path) + " can be changed by other users")
+        .with_origin(path)
+        .with_hint("chmod go-w " + shell_quote(path));
+  if (status.st_uid != 0 && status.st_uid != geteuid())
+    return Error(ErrorKind::policy, quoted(path) + " belongs to another user")
+        .with_origin(path)
+        .with_hint("copy it to a file of your own");
+  return {};
+}
+
+// Text of a policy file. `ours`: it lies in the user's own folder and must be safe there.
+Result<std::string> read_policy_file(const std::string& path, bool ours) {
+  Result<UniqueFd> file = sys::open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  if (!file.ok()) {
+    Error problem = file.take_error();
+    const ErrorKind kind = problem.errnum() == ENOENT ? ErrorKind::usage : ErrorKind::policy;
+    return Error(kind, problem.errnum() == ENOENT ? "no policy file " + quoted(path) : problem.text());
+  }
+  const struct stat status = SBX_TRY(sys::fstat(file.value().get()));
+  if (!S_ISREG(status.st_mode)) return Error(ErrorKind::policy, quoted(path) + " is not a regular file");
+  if (ours) SBX_TRY(check_owner(path, status));
+  return SBX_TRY_CTX(sys::read_all(file.value().get(), kMaxTomlBytes), "policy file " + quoted(path));
+}
+
+// The folder counts too: who can write there can put a file in place of ours.
+Status check_folder(const std::string& folder) {
+  const Result<struct stat> status = sys::stat(folder);
+  if (!status.ok()) return {};  // not there: nothing will be found in it
+  return check_owner(folder, status.value());
+}
+
+// Mounts of a policy get their links resolved and their kind looked up once, here; resolve() never looks at the disk.
+void look_up_sources(PolicyLayer& layer) {
+  for (FsOp& op : layer.mounts) {
+    if (auto* bind = std::get_if<BindOp>(&op)) {
+      // A source that is missing stays as written: it is skipped or refused when the sandbox is set up.
+      const Result<std::string> real = sys::realpath(bind->source);
+      if (!real.ok()) continue;
+      bind->source = real.value();
+      const Result<struct stat> status = sys::lstat(bind->source);
+      if (status.ok()) bind->source_mode = status.value().st_mode;
+    } else if (auto* overlay = std::get_if<OverlayOp>(&op)) {
+      const Result<std::string> real = sys::realpath(overlay->lower);
+      if (real.ok()) overlay->lower = real.value();
+    }
+  }
+}
+
+Result<PolicyLayer> load_file(const std::string& path, const std::string& shown, bool ours,
+                              const PolicySearch& search) {
+  // Links are resolved before the file is opened, so that a link out of or into the workspace says what it is.
+  const Result<std::string> real = sys::realpath(path);
+  if (!real.ok() && real.error().errnum() == ENOENT) {
+    const std::string stem = stem_of(path);
+    const std::string guess = did_you_mean(stem, policy_names(search));
+    return Error(ErrorKind::usage, "no policy file " + quoted(shown))
+        .with_hint(guess.empty() ? "sbx policy list names the policies that need no file"
+                                 : "did you mean --policy " + guess + "?");
+  }
+  if (!real.ok()) return Error(ErrorKind::policy, real.error().text());
+  const std::string text = SBX_TRY(read_policy_file(real.value(), ours));
+  PolicyLayer layer = SBX_TRY(parse_native_toml(text, shown));
+  layer.may_only_tighten = !search.workspace.empty() && path_is_under(real.value(), search.workspace);
+  look_up_sources(layer);
+  return layer;
+}
+
+}  // namespace
+
+std::vector<std::string> policy_names(const PolicySearch& search) {
+  std::set<std::string> names;
+  for (const std::string& file : embedded_files(kBuiltinFolder))
+    // Only the folder itself: lang/ and seccomp/ hold other things.
+    if (dir_name(file) == kBuiltinFolder && !stem_of(file).empty()) names.insert(stem_of(file));
+  for (const std::string& file : toml_files(search.config_directory)) names.insert(stem_of(file));
+  return {names.begin(), names.end()};
+}
+
+Result<PolicyLayer> load_policy(const std::string& name_or_file, const PolicySearch& search) {
+  if (name_or_file.empty()) return Error(ErrorKind::usage, "an empty policy name").with_hint("try --policy strict");
+  if (name_or_file.find('\0') != std::string::npos) return Error(ErrorKind::usage, "a policy name with a zero byte");
+  if (is_file_argument(name_or_file)) return load_file(name_or_file, name_or_file, false, search);
+
+  const std::string& name = name_or_file;
+  // Not "default": the first layer of every run is the built-in one, whatever lies in a folder.
+  if (!search.config_directory.empty() && name != "default") {
+    const std::string path = join_path(search.config_directory, name + std::string(kSuffix));
+    if (sys::lstat(path).ok()) {
+      SBX_TRY(check_folder(search.config_directory));
+      return load_file(path, path, true, search);
+    }
+  }
+  if (const std::string_view* text = embedded_file(std::string(kBuiltinFolder) + "/" + name + std::string(kSuffix)))
+    return parse_native_toml(*text, name + " policy");
+
+  const std::string guess = did_you_mean(name, policy_names(search));
+  return Error(ErrorKind::policy, "no policy " + quoted(name))
+      .with_hint(guess.empty() ? "there are: " + join(policy_names(search), ", ") + "; a file is given by its path, as ./" +
+                                     shell_quote(name)
+                               : "did you mean --policy " + guess + "?");
+}
+
+Result<std::vector<RunnerSpec>> load_runners(const PolicySearch& search, std::string_view mention) {
+  std::vector<RunnerSpec> runners;
+  for (const std::string& file : embedded_files(kBuiltinLanguages)) {
+    if (stem_of(file).empty()) continue;
+    const std::string_view* text = embedded_file(file);
+    if (text != nullptr && !mention.empty() && text->find("\"" + std::string(mention) + "\"") == std::string_view::npos)
+      continue;
+    if (text != nullptr) runners.push_back(SBX_TRY(parse_runner_toml(*text, base_name(file))));
+  }
+  if (!search.config_directory.empty()) {
+    const std::string folder = join_path(search.config_directory, "lang");
+    const std::vector<std::string> files = toml_files(folder);
+    if (!files.empty()) SBX_TRY(check_folder(folder));
+    for (const std::string& file : files) {
+      const std::string path = join_path(folder, file);
+      const std::string text = SBX_TRY(read_policy_file(path, true));
+      RunnerSpec runner = SBX_TRY(parse_runner_toml(text, path));
+      const auto same = std::find_if(runners.begin(), runners.end(),
+                                     [&](const RunnerSpec& known) { return known.name == runner.name; });
+      if (same != runners.end()) *same = std::move(runner);
+      else runners.push_back(std::move(runner));
+    }
+  }
+  std::sort(runners.begin(), runners.end(),
+            [](const RunnerSpec& a, const RunnerSpec& b) { return a.name < b.name; });
+  return runners;
+}
+
+}  // namespace sbx

@@ -1,0 +1,195 @@
+// rootfs/NAME.toml: what a payload sees of the host, expanded for this very host.
+//
+// It runs once per sandbox, so it looks at few things: folders that hold many entries are listed once, and what the
+// listing does not have is not asked for again.
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "base/sys.h"
+#include "base/text.h"
+#include "policy/loader.h"
+#include "policy/toml_document.h"
+
+namespace sbx {
+namespace {
+
+struct Entry {
+  std::string path;
+  bool copy = false;
+  std::string origin;
+};
+
+struct Manifest {
+  std::vector<Entry> entries;
+};
+
+Result<Manifest> parse_manifest(std::string_view text, const std::string& name) {
+  const TomlValue document = SBX_TRY(parse_toml(text, name));
+  Manifest manifest;
+  for (const TomlValue& item : document.items) {
+    if (item.key != "bind" && item.key != "copy")
+      return Error(ErrorKind::policy, "unknown key \"" + printable(item.key, 64) + "\"")
+          .with_origin(toml_key_place(name, item))
+          .with_hint("a manifest has the keys bind and copy");
+    if (!item.is(TomlValue::Kind::array)) return toml_error(name, item, item.key + " is a list of paths");
+    for (const TomlValue& path : item.items) {
+      if (!path.is(TomlValue::Kind::string) || path.string.size() < 2 || path.string.front() != '/' ||
+          normalize_path(path.string) != path.string || path.string.find('\0') != std::string::npos)
+        return toml_error(name, path, "an entry of a manifest is an absolute path without \".\", \"..\" or \"//\"");
+      const size_t star = path.string.find('*');
+      if (star != std::string::npos &&
+          (path.string.find('/', star) != std::string::npos || path.string.find('*', star + 1) != std::string::npos))
+        return toml_error(name, path, "one \"*\" may stand in the last part of a path");
+      manifest.entries.push_back(
+          {path.string, item.key == "copy", name + ":" + std::to_string(path.line)});
+    }
+  }
+  return manifest;
+}
+
+struct CloseDirectory {
+  void operator()(DIR* directory) const { closedir(directory); }
+};
+
+class Expander {
+ public:
+  Expander(const Manifest& manifest, const std::string& root) : manifest_(manifest), root_(root) {
+    for (const Entry& entry : manifest.entries)
+      if (!entry.copy && entry.path.find('*') == std::string::npos) shown_.push_back(entry.path);
+  }
+
+  std::vector<FsOp> run() {
+    for (const Entry& entry : manifest_.entries) {
+      const size_t star = entry.path.find('*');
+      if (star == std::string::npos) {
+        if (may_exist(entry.path)) add(entry, entry.path);
+        continue;
+      }
+      const std::string folder = dir_name(entry.path);
+      const std::string pattern = base_name(entry.path);
+      const size_t at = pattern.find('*');
+      const std::string before = pattern.substr(0, at);
+      const std::string after = pattern.substr(at + 1);
+      for (const std::string& name : listing(folder)) {
+        if (name.size() < before.size() + after.size() || !starts_with(name, before)) continue;
+        if (name.compare(name.size() - after.size(), after.size(), after) != 0) continue;
+        add(entry, join_path(folder, name));
+      }
+    }
+    return std::move(ops_);
+  }
+
+ private:
+  // The names in a folder; empty when it cannot be read.
+  const std::set<std::string>& listing(const std::string& folder) {
+    const auto [place, fresh] = listings_.try_emplace(folder);
+    if (!fresh) return place->second;
+    const std::unique_ptr<DIR, CloseDirectory> directory(opendir((root_ + folder).c_str()));
+    if (directory == nullptr) return place->second;
+    while (const dirent* entry = readdir(directory.get())) {
+      const std::string name = entry->d_name;
+      if (name != "." && name != "..") place->second.insert(name);
+    }
+    return place->second;
+  }
+
+  // Most entries are of /etc and most of those are absent on a given host: one listing answers for all of them.
+  bool may_exist(const std::string& path) {
+    constexpr std::string_view kEtc = "/etc/";
+    if (!starts_with(path, kEtc)) return true;
+    const std::string first = path.substr(kEtc.size(), path.find('/', kEtc.size()) - kEtc.size());
+    return listing("/etc").count(first) != 0;
+  }
+
+  bool is_shown(const std::string& path) const {
+    return std::any_of(shown_.begin(), shown_.end(),
+                       [&](const std::string& shown) { return path_is_under(path, shown); });
+  }
+
+  void add(const Entry& entry, const std::string& path) {
+    struct stat status;
+    if (::lstat((root_ + path).c_str(), &status) != 0) return;
+    std::string source = path;
+    if (S_ISLNK(status.st_mode)) {
+      const Result<std::string> text = sys::readlink(root_ + path);
+      if (!text.ok()) return;
+      const std::string target =
+          normalize_path(text.value().front() == '/' ? text.value() : join_path(dir_name(path), text.value()));
+      if (is_shown(target)) {
+        // Dangling links are left out: a program may take a link that leads nowhere for a broken installation.
+        if (::lstat((root_ + target).c_str(), &status) == 0) ops_.push_back(SymlinkOp{path, text.value()});
+        return;
+      }
+      const Result<std::string> real = sys::realpath(root_ + path);
+      if (!real.ok() || !path_is_under(real.value(), root_.empty() ? "/" : root_)) return;
+      source = real.value().substr(root_.size());
+      if (is_shown(source)) {
+        ops_.push_back(SymlinkOp{path, source});
+        return;
+      }
+      if (::stat(real.value().c_str(), &status) != 0) return;
+    }
+
+    // What not everybody may read is none of the payload's business, even when the caller may.
+    constexpr mode_t kFileForAll = S_IROTH;
+    constexpr mode_t kDirectoryForAll = S_IROTH | S_IXOTH;
+    if (S_ISDIR(status.st_mode)) {
+      if ((status.st_mode & kDirectoryForAll) != kDirectoryForAll) return;
+    } else if (!S_ISREG(status.st_mode) || (status.st_mode & kFileForAll) == 0) {
+      return;
+    }
+    if (entry.copy && S_ISREG(status.st_mode) && static_cast<size_t>(status.st_size) <= kManifestCopyLimit) {
+      const Result<std::string> content = read_file(root_ + source, kManifestCopyLimit);
+      if (content.ok()) ops_.push_back(FileOp{path, content.value(), 0644});
+      return;
+    }
+    ops_.push_back(BindOp{.source = root_ + source,
+                          .target = path,
+                          .optional = true,
+                          .source_mode = status.st_mode,
+                          .origin = entry.origin});
+  }
+
+  const Manifest& manifest_;
+  const std::string& root_;
+  std::vector<std::string> shown_;
+  std::map<std::string, std::set<std::string>> listings_;
+  std::vector<FsOp> ops_;
+};
+
+}  // namespace
+
+Result<std::vector<FsOp>> expand_manifest_text(std::string_view text, const std::string& name,
+                                               const std::string& root) {
+  const Manifest manifest = SBX_TRY(parse_manifest(text, name));
+  return Expander(manifest, root).run();
+}
+
+Result<std::vector<FsOp>> expand_manifest(const std::string& name) {
+  const std::string path = "rootfs/" + name + ".toml";
+  const std::string_view* text = embedded_file(path);
+  if (text == nullptr) {
+    std::vector<std::string> names;
+    for (const std::string& file : embedded_files("rootfs")) {
+      const std::string base = base_name(file);
+      if (base.size() > 5 && base.compare(base.size() - 5, 5, ".toml") == 0) names.push_back(base.substr(0, base.size() - 5));
+    }
+    const std::string guess = did_you_mean(name, names);
+    return Error(ErrorKind::policy, "no rootfs manifest \"" + printable(name, 64) + "\"")
+        .with_hint(guess.empty() ? "there are: " + join(names, ", ") : "did you mean \"" + guess + "\"?");
+  }
+  return expand_manifest_text(*text, path, "");
+}
+
+std::string host_resolver_config() {
+  const Result<std::string> real = sys::realpath("/etc/resolv.conf");
+  return real.ok() ? real.value() : std::string();
+}
+
+}  // namespace sbx

@@ -1,0 +1,72 @@
+#include "runtime/denials.h"
+
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/sys.h"
+#include "base/text.h"
+#include "seccomp/syscall_numbers.h"
+
+namespace sbx::runtime {
+namespace {
+
+constexpr size_t kMaxDistinct = 64;
+constexpr int kMaxAtOnce = 32;
+
+// Name and inside pid of a process, from its status file.
+void describe(uint32_t host_pid, Denial& denial) {
+  Result<std::string> status = read_file("/proc/" + std::to_string(host_pid) + "/status", 8192);
+  if (!status.ok()) return;
+  for (const std::string& line : split(status.value(), '\n')) {
+    if (starts_with(line, "Name:\t")) denial.process = line.substr(6);
+    if (starts_with(line, "NSpid:")) {
+      const size_t last = line.find_last_of("\t ");
+      if (last != std::string::npos) denial.pid = static_cast<int>(std::strtol(line.c_str() + last + 1, nullptr, 10));
+    }
+  }
+}
+
+}  // namespace
+
+bool DenialLog::answer_one() {
+  seccomp_notif notification{};
+  if (::ioctl(listener_.get(), SECCOMP_IOCTL_NOTIF_RECV, &notification) != 0) return false;
+  const std::string name(seccomp::syscall_name(static_cast<unsigned>(notification.data.nr), seccomp::native_arch()));
+  const auto known = std::find_if(denials_.begin(), denials_.end(), [&](const Denial& denial) { return denial.call == name; });
+  if (known != denials_.end()) {
+    ++known->count;
+  } else if (denials_.size() < kMaxDistinct) {
+    Denial denial;
+    denial.call = name.empty() ? "call " + std::to_string(notification.data.nr) : name;
+    std::copy(std::begin(notification.data.args), std::end(notification.data.args), std::begin(denial.arguments));
+    denial.count = 1;
+    describe(notification.pid, denial);
+    denials_.push_back(std::move(denial));
+  } else {
+    overflowed_ = true;
+  }
+  seccomp_notif_resp response{};
+  response.id = notification.id;
+  response.error = -EPERM;
+  // ENOENT: a signal ended the call meanwhile; nothing is left to answer.
+  (void)::ioctl(listener_.get(), SECCOMP_IOCTL_NOTIF_SEND, &response);
+  return true;
+}
+
+bool DenialLog::on_ready() {
+  for (int i = 0; i < kMaxAtOnce; ++i) {
+    pollfd ready{listener_.get(), POLLIN, 0};
+    if (::poll(&ready, 1, 0) <= 0) return true;
+    if ((ready.revents & POLLIN) == 0) return false;
+    if (!answer_one() && errno != EINTR && errno != ENOENT) return false;
+  }
+  return true;
+}
+
+}  // namespace sbx::runtime

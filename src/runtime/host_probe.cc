@@ -1,0 +1,96 @@
+// probe_host(): the snapshot that resolve() and the engine decide by. Asks the kernel and reads /etc/passwd; no name
+// service, which a static binary cannot load.
+#include <linux/landlock.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <map>
+
+#include "base/sys.h"
+#include "base/text.h"
+#include "runtime/request.h"
+
+namespace sbx::runtime {
+namespace {
+
+// People's accounts begin here by default (login.defs UID_MIN); below stand the system's, whose "homes" are
+// directories such as /bin.
+constexpr uint64_t kFirstPerson = 1000;
+constexpr uint64_t kNobody = 65534;
+// A whole range of uids, as an initial namespace or a system container has; a rootless container maps one.
+constexpr uint64_t kLeasableUids = 65536;
+
+bool can_lease_uids() {
+  Result<std::string> map = read_file("/proc/self/uid_map", 65536);
+  if (!map.ok()) return false;
+  for (const std::string& line : split(map.value(), '\n')) {
+    std::vector<std::string> fields;
+    for (const std::string& field : split(line, ' ')) {
+      if (!field.empty()) fields.push_back(field);
+    }
+    if (fields.size() != 3) continue;
+    Result<uint64_t> count = parse_integer(fields[2]);
+    if (count.ok() && count.value() >= kLeasableUids) return true;
+  }
+  return false;
+}
+
+unsigned affinity_count() {
+  // Sized for 8192 CPUs: sched_getaffinity fails with EINVAL when the kernel's mask is larger than the buffer.
+  cpu_set_t mask[8];
+  const long bytes = ::syscall(SYS_sched_getaffinity, 0, sizeof mask, mask);
+  if (bytes <= 0) return 1;
+  const int count = CPU_COUNT_S(static_cast<size_t>(bytes), mask);
+  return count > 0 ? static_cast<unsigned>(count) : 1;
+}
+
+// Links resolved, so that it compares with a canonical mount source; the path itself where that fails.
+std::string canonical(const std::string& path) {
+  Result<std::string> real = sys::realpath(path);
+  return real.ok() ? real.take() : normalize_path(path);
+}
+
+}  // namespace
+
+HostFacts probe_host() {
+  HostFacts facts;
+  facts.uid = ::geteuid();
+  facts.gid = ::getegid();
+  facts.root_identity = facts.uid == 0 && can_lease_uids();
+  const long abi = ::syscall(SYS_landlock_create_ruleset, nullptr, size_t{0}, LANDLOCK_CREATE_RULESET_VERSION);
+  facts.landlock_abi = abi > 0 ? static_cast<int>(abi) : 0;
+  facts.cpu_count = affinity_count();
+  struct utsname names {};
+  if (::uname(&names) == 0) facts.arch = names.machine;
+
+  // Homes of one machine share few parents; each is resolved once.
+  std::map<std::string, std::string> parents;
+  Result<std::string> passwd = read_file("/etc/passwd", size_t{8} << 20);
+  if (passwd.ok()) {
+    for (const std::string& line : split(passwd.value(), '\n')) {
+      const std::vector<std::string> fields = split(line, ':');
+      if (fields.size() < 6 || fields[5].empty() || fields[5][0] != '/') continue;
+      Result<uint64_t> uid = parse_integer(fields[2]);
+      if (!uid.ok()) continue;
+      const std::string home = normalize_path(fields[5]);
+      if (uid.value() == facts.uid && facts.home.empty() && home != "/") facts.home = canonical(home);
+      if (home == "/" || uid.value() == kNobody || (uid.value() < kFirstPerson && uid.value() != 0)) continue;
+      const std::string parent = dir_name(home);
+      auto known = parents.find(parent);
+      if (known == parents.end()) known = parents.emplace(parent, canonical(parent)).first;
+      facts.other_homes.push_back(join_path(known->second, base_name(home)));
+    }
+  }
+  const char* variable = std::getenv("HOME");
+  if (variable != nullptr && variable[0] == '/') {
+    const std::string home = canonical(variable);
+    if (facts.home.empty()) facts.home = home;
+    else if (home != facts.home && home != "/") facts.other_homes.push_back(home);
+  }
+  return facts;
+}
+
+}  // namespace sbx::runtime

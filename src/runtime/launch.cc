@@ -1,0 +1,182 @@
+#include "runtime/launch.h"
+
+#include <linux/sched.h>
+#include <signal.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "base/raw_sys.h"
+#include "base/sys.h"
+#include "ns/child.h"
+
+namespace sbx::runtime {
+namespace {
+
+uint64_t clone_flags(const SandboxSpec& spec) {
+  uint64_t flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_PIDFD;
+  if (spec.namespaces.ipc) flags |= CLONE_NEWIPC;
+  if (spec.namespaces.uts) flags |= CLONE_NEWUTS;
+  if (spec.namespaces.cgroup) flags |= CLONE_NEWCGROUP;
+  if (spec.net == NetMode::none) flags |= CLONE_NEWNET;
+  return flags;
+}
+
+// Command line and environment of this process lie together on the stack, from argv[0] to the file name that the
+// kernel puts after them (getauxval(3), AT_EXECFN). The child wipes its copy.
+void find_own_arguments(ns::ChildPlan& plan) {
+  char* start = program_invocation_name;
+  char* end = reinterpret_cast<char*>(::getauxval(AT_EXECFN));
+  if (start == nullptr || end == nullptr || end <= start || end - start > (8 << 20)) return;
+  plan.wipe = start;
+  plan.wipe_size = static_cast<size_t>(end - start);
+}
+
+std::string why_no_namespaces(int errnum) {
+  auto is = [](const char* path, const char* value) {
+    Result<std::string> text = read_file(path, 64);
+    return text.ok() && text.value().compare(0, std::strlen(value), value) == 0;
+  };
+  if (is("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1")) {
+    return "AppArmor restricts user namespaces here; allow them with: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0";
+  }
+  if (is("/proc/sys/kernel/unprivileged_userns_clone", "0")) {
+    return "user namespaces are switched off for users; allow them with: sudo sysctl -w kernel.unprivileged_userns_clone=1";
+  }
+  if (errnum == ENOSPC || is("/proc/sys/user/max_user_namespaces", "0\n")) {
+    return "no further user namespaces are allowed here (inside another sandbox?); on a host, raise the limit with: sudo sysctl -w user.max_user_namespaces=65536";
+  }
+  if (errnum == EPERM) {
+    return "the container or sandbox around sbx forbids new namespaces; with Docker or podman allow them with: --security-opt seccomp=unconfined --security-opt apparmor=unconfined";
+  }
+  if (errnum == ENOSYS) return "clone3 is blocked or older than Linux 5.3; sbx needs it";
+  return "";
+}
+
+Status set_oom_score(pid_t pid) {
+  // In the root case the child is not dumpable after its change of identity and cannot do this itself. A courtesy to
+  // the host; where /proc is not what it should be the run goes on.
+  Result<UniqueFd> fd = sys::open("/proc/" + std::to_string(pid) + "/oom_score_adj", O_WRONLY);
+  if (fd.ok()) (void)sys::write_all(fd.value().get(), "1000");
+  return {};
+}
+
+}  // namespace
+
+Result<SharedPage> SharedPage::create() {
+  void* memory = ::mmap(nullptr, sizeof(ns::StatusPage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return Error::from_errno(errno, "map the status page");
+  return SharedPage(static_cast<ns::StatusPage*>(memory));
+}
+
+SharedPage::~SharedPage() {
+  if (page_ != nullptr) ::munmap(page_, sizeof(ns::StatusPage));
+}
+
+Launched::~Launched() {
+  if (!pidfd_.valid() || ended_) return;
+  send_signal(SIGKILL);
+  struct rusage usage {};
+  wait_for_end(usage);
+}
+
+std::vector<UniqueFd> Launched::receive() {
+  std::vector<UniqueFd> slots(ns::kSlotCount);
+  for (;;) {
+    char names[ns::kSlotCount];
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * ns::kSlotCount)];
+    iovec text{names, sizeof names};
+    msghdr message{};
+    message.msg_iov = &text;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    const ssize_t got = ::recvmsg(hand_over_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got <= 0) break;
+    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+      if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+      const size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      for (size_t i = 0; i < count; ++i) {
+        int fd;
+        std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof fd);
+        UniqueFd owned(fd);
+        if (i < static_cast<size_t>(got) && names[i] >= 0 && names[i] < ns::kSlotCount) {
+          slots[static_cast<size_t>(names[i])] = std::move(owned);
+        }
+      }
+    }
+  }
+  hand_over_.reset();
+  return slots;
+}
+
+void Launched::send_signal(int signal) const {
+  (void)raw::call(SYS_pidfd_send_signal, pidfd_.get(), signal, nullptr, 0);  // ESRCH: it is gone, as wished
+}
+
+void Launched::wait_for_end(struct rusage& usage) {
+  siginfo_t info{};
+  long result;
+  do {
+    // The raw call, for its usage; __WALL because the child was made without an exit signal.
+    result = raw::call(SYS_waitid, P_PIDFD, pidfd_.get(), &info, WEXITED | __WALL, &usage);
+  } while (result == -EINTR);
+  ended_ = true;
+}
+
+Result<Launched> launch(const LaunchInput& input) {
+  Launched launched(SBX_TRY(SharedPage::create()));
+  ns::ChildPlan& plan = input.child->plan;
+  sys::Pipe hold = SBX_TRY(sys::pipe());
+  sys::Pipe exec = SBX_TRY(sys::pipe());
+  std::array<UniqueFd, 2> pair = SBX_TRY(sys::socketpair(SOCK_SEQPACKET));
+  sys::Pipe events;
+  if (plan.open_terminal) events = SBX_TRY(sys::pipe(O_NONBLOCK));
+
+  plan.page = launched.page_.get();
+  plan.hold_read = hold.read.get();
+  plan.hold_write = hold.write.get();
+  plan.exec_pipe = exec.write.get();
+  plan.event_pipe = events.write.valid() ? events.write.get() : -1;
+  plan.hand_over = pair[1].get();
+  for (int i = 0; i < 3; ++i) {
+    plan.stdio[i] = input.stdio[i];
+    plan.tty[i] = input.tty[i];
+  }
+  find_own_arguments(plan);
+
+  int pidfd = -1;
+  clone_args args{};
+  args.flags = clone_flags(*input.spec);
+  args.pidfd = reinterpret_cast<uint64_t>(&pidfd);
+  // No exit signal: a caller that ignores SIGCHLD would lose the status, one that handles it would be surprised.
+  args.exit_signal = 0;
+  plan.page->stage = static_cast<uint32_t>(ns::Stage::clone);
+  const long pid = raw::call(SYS_clone3, &args, sizeof args);
+  if (pid == 0) ns::run_child(plan);
+  if (pid < 0) {
+    const int errnum = static_cast<int>(-pid);
+    return Error::from_errno(errnum, "create the sandbox's namespaces")
+        .with_stage("clone")
+        .with_hint(why_no_namespaces(errnum));
+  }
+  launched.pidfd_.reset(pidfd);
+  launched.ended_ = false;
+  launched.hold_write_ = std::move(hold.write);
+  launched.exec_pipe_ = std::move(exec.read);
+  launched.event_pipe_ = std::move(events.read);
+  launched.hand_over_ = std::move(pair[0]);
+
+  Status mapped = ns::write_id_maps(static_cast<pid_t>(pid), input.ids, !input.root_identity);
+  if (!mapped.ok()) return mapped.take_error().with_stage("id maps");
+  if (input.root_identity) SBX_TRY(set_oom_score(static_cast<pid_t>(pid)));
+  SBX_TRY(sys::write_all(launched.hold_write_.get(), "g"));
+  return launched;
+}
+
+}  // namespace sbx::runtime

@@ -1,0 +1,1024 @@
+// Theory of operation. A request goes through fixed stages, each a method of Execution, in the order of run():
+//
+//   requirements → policies → workspace and mounts → program and language → files placed → toolchain
+//   → [compile: a sandbox of its own, its products copied out] → run: a sandbox → artifacts, sweep → hints
+//
+// Up to the toolchain nothing of the request's has run, and failures come back as Error. The compile step and the run
+// are two sandboxes from the same layers; what goes from one to the other goes through descriptors of the supervisor,
+// opened beneath the compile step's build directory as regular files, since the compiler's output is as hostile as
+// the program's.
+#include "runtime/request.h"
+
+#include <dirent.h>
+#include <linux/openat2.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+
+#include "base/sys.h"
+#include "base/text.h"
+#include "policy/loader.h"
+#include "policy/resolve.h"
+#include "runtime/hints.h"
+#include "runtime/program.h"
+#include "runtime/runner.h"
+#include "runtime/spec_text.h"
+#include "runtime/toolchain.h"
+#include "runtime/workspace.h"
+
+extern char** environ;
+
+namespace sbx::runtime {
+namespace {
+
+constexpr Millis kProbeTime{10000};
+constexpr Bytes kProbeOutput{65536};
+constexpr size_t kMostProducts = 256;   // files that a compile step may hand over
+constexpr size_t kProductDepth = 16;
+
+std::map<std::string, std::string> process_environment() {
+  std::map<std::string, std::string> result;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const size_t equals = text.find('=');
+    if (equals == std::string_view::npos || equals == 0) continue;
+    result.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return result;
+}
+
+// One thing to execute in a sandbox.
+struct Step {
+  std::vector<std::string> argv;
+  std::string exec_path;
+  std::vector<std::pair<std::string, std::string>> environment;
+};
+
+// A file that the compile step made, for the run.
+struct Product {
+  std::string name;  // relative to the build directory
+  UniqueFd content;
+  bool executable = false;
+};
+
+// Opens the regular files below `directory`, which a hostile compiler filled: beneath only, no links, no devices
+// (O_NONBLOCK: a FIFO must not hang us), at most kMostProducts of them and `budget` bytes altogether.
+Status collect_products(int directory, const std::string& prefix, size_t depth, uint64_t& budget,
+                        std::vector<Product>& products) {
+  UniqueFd listing = SBX_TRY(sys::openat(directory, ".", O_RDONLY | O_DIRECTORY));
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(listing.get()), ::closedir);
+  if (stream == nullptr) return Error::from_errno(errno, "read the build directory");
+  listing.release();
+  while (const dirent* entry = ::readdir(stream.get())) {
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    constexpr unsigned long long kBeneath =
+        RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV;
+    Result<UniqueFd> opened =
+        sys::openat2(directory, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW, 0, kBeneath);
+    if (!opened.ok()) continue;  // a link, a socket, an unreadable file: not a product
+    const struct stat info = SBX_TRY(sys::fstat(opened.value().get()));
+    if (S_ISDIR(info.st_mode)) {
+      if (depth == 0) continue;
+      SBX_TRY(collect_products(opened.value().get(), prefix + name + "/", depth - 1, budget, products));
+    } else if (S_ISREG(info.st_mode)) {
+      const uint64_t size = static_cast<uint64_t>(info.st_size);
+      if (products.size() >= kMostProducts || size > budget) {
+        return Error(ErrorKind::resource, "the compiler's output is too large to hand over")
+            .with_hint("the bounds are limits.disk and " + std::to_string(kMostProducts) + " files");
+      }
+      budget -= size;
+      products.push_back({prefix + name, opened.take(), (info.st_mode & S_IXUSR) != 0});
+    }
+  }
+  return {};
+}
+
+class Execution {
+ public:
+  Execution(const RunRequest& request, const HostFacts& facts, const Observer& observer, const Engine& engine)
+      : request_(request), facts_(facts), observer_(observer), engine_(engine) {}
+
+  Result<Report> run();
+  Result<std::vector<LanguageStatus>> languages();
+
+ private:
+  Status check_requirements();
+  Status load_policies();
+  Status share_workspace();
+  Status share_mounts();
+  Status guard_directory(const std::string& source, const std::string& target, bool sensitive);
+  Status choose_program();
+  Status place_files();
+  Status find_tool();
+  Status choose_command();
+  Status add_arguments_environment();
+
+  ProbeRunner probe_runner();
+  ToolchainRequest toolchain_request(const RunnerSpec* runner) const;
+  Result<SandboxSpec> make_spec(const Step& step, std::vector<FsOp> extra, bool compiling) const;
+  Status plan_stdio();
+  std::string inside_path_of(const std::string& host_path) const;
+  bool is_visible(const std::string& host_path) const;
+  void note(const std::string& line) const {
+    if (request_.verbosity > 0 && observer_.note) observer_.note(line);
+  }
+  void note_spec(const SandboxSpec& spec) const;
+  void describe(const SandboxSpec& spec, Report& report) const;
+  void note_outcome(const char* what, const Outcome& outcome) const;
+  bool wants_artifacts() const { return request_.want_result || !request_.artifacts_directory.empty(); }
+
+  // Runs the compile step. False: it failed, and the report says so.
+  Result<bool> compile(const StepValues& values, Report& report, std::vector<Product>& products);
+  Result<Report> run_step(const Step& step, std::vector<FsOp> extra, Report report);
+  void gather_artifacts(RunResult& result, Report& report);
+  void add_hints(Report& report) const;
+
+  const RunRequest& request_;
+  const HostFacts& facts_;
+  const Observer& observer_;
+  const Engine& engine_;
+
+  std::map<std::string, std::string> environment_ = process_environment();
+  std::string caller_directory_;  // canonical; "" when it is gone
+  PolicySearch search_;
+  std::vector<PolicyLayer> base_layers_;  // the default policy alone: for probes
+  std::vector<PolicyLayer> layers_;
+  std::vector<FsOp> rootfs_;
+  std::string resolv_conf_;
+  std::vector<RunnerSpec> runners_;
+
+  std::string workspace_;  // canonical; "" : /box is private
+  // Host directories that the payload may write: looked at before the run, swept after it.
+  struct Guarded {
+    UniqueFd directory;
+    WorkspaceGuard guard;
+    std::string shown;
+  };
+  std::vector<Guarded> guarded_;  // a :rw workspace first
+  std::vector<std::string> guard_notes_;
+  std::string working_directory_ = kBoxDirectory;
+  std::vector<FsOp> shared_;   // workspace, mounts
+  std::vector<FsOp> placed_;   // program and extra files
+  std::vector<FsOp> tool_mounts_;
+  std::vector<UniqueFd> held_;  // what placed_ refers to
+  std::vector<std::pair<std::string, UniqueFd>> files_in_box_;  // --file in a private /box: to tell what changed
+
+  Program program_;
+  bool program_shared_ = false;  // it stands in the workspace
+  LanguageChoice language_;
+  RunnerSpec adhoc_runner_;
+  std::string source_;           // path of the program inside
+  Toolchain toolchain_;
+  Step command_;                 // exec
+  UniqueFd stdin_file_;
+  StdioPlan stdio_;
+  NetMode net_ = NetMode::none;
+};
+
+// --require: a protection or mechanism without which the caller does not want to run.
+Status Execution::check_requirements() {
+  const std::vector<std::string> known = {"cgroup", "landlock", "seccomp"};
+  for (const std::string& name : request_.require) {
+    if (name == "seccomp") continue;  // in force in every run
+    if (name == "landlock") {
+      if (facts_.landlock_abi > 0) continue;
+      return Error(ErrorKind::unsupported, "this kernel has no Landlock, and --require landlock asks for it")
+          .with_hint("boot with lsm=landlock,… or leave --require landlock out: the namespaces protect without it");
+    }
+    if (name == "cgroup") {
+      return Error(ErrorKind::unsupported, "this version of sbx holds no limit by a cgroup, and --require cgroup asks for it")
+          .with_hint("leave --require cgroup out: sampling, rlimits and the private disk hold the limits");
+    }
+    const std::string near = did_you_mean(name, known);
+    return Error(ErrorKind::usage, "unknown requirement '" + printable(name) + "'" +
+                                       (near.empty() ? "" : ": did you mean '" + near + "'?"))
+        .with_origin("flag --require")
+        .with_hint("known: " + join(known, ", "));
+  }
+  return {};
+}
+
+Status Execution::add_arguments_environment() {
+  std::map<std::string, std::string> variables;
+  for (const std::string& entry : request_.environment) {
+    const size_t equals = entry.find('=');
+    const std::string name = entry.substr(0, equals);
+    if (name.empty() || entry.find('\0') != std::string::npos) {
+      return Error(ErrorKind::usage, "'" + printable(entry) + "' names no variable")
+          .with_origin("flag --env")
+          .with_hint("--env NAME=VALUE, or --env NAME to take the caller's value");
+    }
+    if (equals != std::string::npos) {
+      variables[name] = entry.substr(equals + 1);
+      continue;
+    }
+    const auto own = environment_.find(name);
+    if (own == environment_.end()) {
+      return Error(ErrorKind::usage, "the variable '" + printable(name) + "' is not set here")
+          .with_origin("flag --env")
+          .with_hint("give it a value: --env " + shell_quote(name + "=VALUE"));
+    }
+    variables[name] = own->second;
+  }
+  if (variables.empty()) return {};
+  PolicyLayer& flags = layers_.back();
+  LayerValue& value = flags.values["env.set"];
+  if (auto* map = std::get_if<std::map<std::string, std::string>>(&value.value); map != nullptr) {
+    variables.insert(map->begin(), map->end());
+  }
+  value = LayerValue{std::move(variables), "flag --env"};
+  return {};
+}
+
+Status Execution::load_policies() {
+  const auto configured = environment_.find("XDG_CONFIG_HOME");
+  if (configured != environment_.end() && starts_with(configured->second, "/")) {
+    search_.config_directory = normalize_path(configured->second + "/sbx/policies");
+  } else if (!facts_.home.empty()) {
+    search_.config_directory = facts_.home + "/.config/sbx/policies";
+  }
+  search_.workspace = workspace_;
+  // The base is always the one that is built in; a user's own default.toml is a layer like any other.
+  layers_.push_back(SBX_TRY(load_policy("default", PolicySearch{})));
+  base_layers_ = layers_;
+  for (const std::string& name : request_.policies) layers_.push_back(SBX_TRY(load_policy(name, search_)));
+  layers_.push_back(request_.flags);
+  SBX_TRY(add_arguments_environment());
+
+  const std::map<std::string, LayerValue> merged = SBX_TRY(merge_layers(layers_));
+  const auto text_of = [&](const char* key) {
+    const auto found = merged.find(key);
+    const std::string* text = found == merged.end() ? nullptr : std::get_if<std::string>(&found->second.value);
+    return text == nullptr ? std::string() : *text;
+  };
+  if (text_of("net.mode") == "host") resolv_conf_ = host_resolver_config();
+  const std::string manifest = text_of("fs.root");
+  rootfs_ = SBX_TRY_CTX(expand_manifest(manifest), "the view of files '" + manifest + "'");
+  return {};
+}
+
+Status Execution::share_workspace() {
+  if (Result<std::string> directory = sys::getcwd(); directory.ok()) {
+    Result<std::string> real = sys::realpath(directory.value());
+    caller_directory_ = real.ok() ? real.take() : directory.take();
+  }
+  if (!request_.workspace.has_value()) return {};
+  const WorkspaceArgument& argument = *request_.workspace;
+  const std::string shown = "'" + printable(argument.directory) + "'";
+  Result<std::string> real = sys::realpath(argument.directory);
+  if (!real.ok()) {
+    const int errnum = real.error().errnum();
+    if (errnum == ENOENT) {
+      return Error(ErrorKind::usage, "no such directory: " + shown)
+          .with_origin("flag --workspace")
+          .with_hint("make it first: mkdir -p " + shell_quote(argument.directory));
+    }
+    return Error(ErrorKind::usage, "cannot use " + shown + ": " + errno_text(errnum))
+        .with_origin("flag --workspace")
+        .with_hint("--workspace DIR takes a directory that you may read");
+  }
+  workspace_ = real.take();
+  const struct stat info = SBX_TRY(sys::stat(workspace_));
+  if (!S_ISDIR(info.st_mode)) {
+    return Error(ErrorKind::usage, shown + " is not a directory")
+        .with_origin("flag --workspace")
+        .with_hint("share one file with --file " + shell_quote(argument.directory));
+  }
+  if (!request_.allow_sensitive_mount) {
+    SBX_TRY(check_mount_source(workspace_, info.st_mode, facts_, "flag --workspace"));
+  }
+  if (!caller_directory_.empty() && path_is_under(caller_directory_, workspace_)) {
+    working_directory_ = normalize_path(kBoxDirectory + ("/" + caller_directory_.substr(workspace_.size())));
+  }
+  switch (argument.mode) {
+    case WorkspaceMode::read_only:
+    case WorkspaceMode::read_write: {
+      BindOp bind;
+      bind.source = workspace_;
+      bind.target = kBoxDirectory;
+      bind.read_only = argument.mode == WorkspaceMode::read_only;
+      bind.idmap = true;
+      bind.source_mode = info.st_mode;
+      bind.origin = "flag --workspace";
+      shared_.emplace_back(std::move(bind));
+      break;
+    }
+    case WorkspaceMode::overlay:
+      shared_.emplace_back(OverlayOp{workspace_, kBoxDirectory, "flag --workspace"});
+      break;
+  }
+  return {};
+}
+
+Status Execution::guard_directory(const std::string& source, const std::string& target, bool sensitive) {
+  Guarded entry;
+  entry.shown = source;
+  entry.directory = SBX_TRY(sys::open(source, O_RDONLY | O_DIRECTORY));
+  entry.guard = SBX_TRY_CTX(guard_workspace(entry.directory.get(), target, sensitive, ArtifactBounds{}),
+                            "looking at '" + source + "' before it is shared for writing");
+  shared_.insert(shared_.end(), entry.guard.ops.begin(), entry.guard.ops.end());
+  guard_notes_.insert(guard_notes_.end(), entry.guard.notes.begin(), entry.guard.notes.end());
+  guarded_.push_back(std::move(entry));
+  return {};
+}
+
+Status Execution::share_mounts() {
+  if (request_.workspace.has_value() && request_.workspace->mode == WorkspaceMode::read_write) {
+    SBX_TRY(guard_directory(workspace_, kBoxDirectory, !request_.allow_sensitive_write));
+  }
+  for (const MountArgument& mount : request_.mounts) {
+    const std::string shown = "'" + printable(mount.source) + "'";
+    Result<std::string> real = sys::realpath(mount.source);
+    if (!real.ok()) {
+      const int errnum = real.error().errnum();
+      return Error(ErrorKind::usage, (errnum == ENOENT ? "no such file or directory: " + shown
+                                                       : "cannot use " + shown + ": " + errno_text(errnum)))
+          .with_origin("flag --mount")
+          .with_hint("--mount takes SRC[:DST][:ro|:rw], SRC being a path of this host");
+    }
+    const struct stat info = SBX_TRY(sys::stat(real.value()));
+    if (!request_.allow_sensitive_mount) {
+      SBX_TRY(check_mount_source(real.value(), info.st_mode, facts_, "flag --mount"));
+    }
+    std::string target = mount.target;
+    if (target.empty()) {
+      target = mount.source[0] == '/' ? mount.source : join_path(SBX_TRY(sys::getcwd()), mount.source);
+    } else if (target[0] != '/') {
+      return Error(ErrorKind::usage, "the target '" + printable(target) + "' is not an absolute path")
+          .with_origin("flag --mount")
+          .with_hint("for a place in the working directory: --mount " + shell_quote(mount.source + ":/box/" + target));
+    }
+    target = normalize_path(target);
+    for (const char* taken : {"/proc", "/sys", "/dev", "/run/sbx"}) {
+      // Below /dev only what somebody who shares devices asks for.
+      const bool device = std::string_view(taken) == "/dev" && target != "/dev" && request_.allow_sensitive_mount;
+      if (path_is_under(target, taken) && !device) {
+        return Error(ErrorKind::usage, "nothing can be mounted at '" + printable(target) + "': " + taken +
+                                           " belongs to the sandbox")
+            .with_origin("flag --mount")
+            .with_hint("name another place: --mount " + shell_quote(mount.source + ":/mnt"));
+      }
+    }
+    if (target == "/") {
+      return Error(ErrorKind::usage, "nothing can be mounted at '/'")
+          .with_origin("flag --mount")
+          .with_hint("name another place: --mount " + shell_quote(mount.source + ":/mnt"));
+    }
+    BindOp bind;
+    bind.source = real.take();
+    bind.target = target;
+    bind.read_only = mount.read_only;
+    bind.devices = request_.allow_sensitive_mount && (S_ISCHR(info.st_mode) || S_ISBLK(info.st_mode));
+    bind.idmap = true;
+    bind.source_mode = info.st_mode;
+    bind.origin = "flag --mount";
+    const std::string source = bind.source;
+    shared_.emplace_back(std::move(bind));
+    if (!mount.read_only && S_ISDIR(info.st_mode)) SBX_TRY(guard_directory(source, target, false));
+  }
+  return {};
+}
+
+// Where a file of the workspace is seen inside; "" when it lies outside or leads out of it by a link.
+std::string Execution::inside_path_of(const std::string& host_path) const {
+  if (workspace_.empty() || host_path.empty()) return "";
+  Result<std::string> real = sys::realpath(host_path);
+  Result<std::string> parent = sys::realpath(dir_name(host_path));
+  if (!real.ok() || !parent.ok()) return "";
+  if (!path_is_under(real.value(), workspace_) || !path_is_under(parent.value(), workspace_)) return "";
+  // Under the name that the caller used for it, so that tracebacks read right.
+  return normalize_path(kBoxDirectory + parent.value().substr(workspace_.size()) + "/" + base_name(host_path));
+}
+
+Status Execution::choose_program() {
+  program_ = SBX_TRY(read_program(request_.program));
+  runners_ = SBX_TRY(load_runners(search_));
+  language_ = SBX_TRY(choose_language(runners_, request_.language, program_.name, program_.head));
+  const RunnerSpec& runner = *language_.runner;
+  if (program_.name.empty()) program_.name = runner.source_name;
+  if (!request_.compile_flags.empty() && !runner.compile.has_value()) {
+    return Error(ErrorKind::usage, runner.title + " has no compile step, so --compile-flag has no meaning")
+        .with_origin("flag --compile-flag")
+        .with_hint("leave it out; arguments of the program follow FILE");
+  }
+  source_ = inside_path_of(program_.host_path);
+  program_shared_ = !source_.empty();
+  if (!program_shared_) {
+    source_ = join_path(workspace_.empty() ? kBoxDirectory : kSourceDirectory, program_.name);
+  }
+  note("language " + runner.name + ", by " + language_.why);
+  return {};
+}
+
+Status Execution::place_files() {
+  const bool private_box = workspace_.empty();
+  const std::string place = private_box ? kBoxDirectory : kSourceDirectory;
+  if (!private_box && (!request_.files.empty() || (!request_.exec && !program_shared_))) {
+    placed_.emplace_back(DirOp{kSourceDirectory, 0755});
+  }
+  std::vector<std::string> taken;
+  if (!request_.exec && !program_shared_) {
+    taken.push_back(program_.name);
+    placed_.emplace_back(
+        CopyFdOp{source_, FdNumber{program_.content.get()}, program_.executable ? uint32_t{0755} : uint32_t{0644}});
+  }
+  std::vector<std::string> directories;
+  for (const FileArgument& argument : request_.files) {
+    SBX_TRY(check_file_name(argument));
+    if (std::find(taken.begin(), taken.end(), argument.name) != taken.end()) {
+      const bool own = !request_.exec && argument.name == program_.name;
+      return Error(ErrorKind::usage, "two files would be '" + printable(argument.name) + "'" +
+                                         (own ? ": that is the program's own name" : ""))
+          .with_origin("flag --file")
+          .with_hint("give one another name: --file " + shell_quote(argument.source + ":NAME"));
+    }
+    taken.push_back(argument.name);
+    ExtraFile file = SBX_TRY(open_extra_file(argument));
+    for (size_t slash = argument.name.find('/'); slash != std::string::npos; slash = argument.name.find('/', slash + 1)) {
+      const std::string directory = place + "/" + argument.name.substr(0, slash);
+      if (std::find(directories.begin(), directories.end(), directory) != directories.end()) continue;
+      directories.push_back(directory);
+      placed_.emplace_back(DirOp{directory, 0755});
+    }
+    placed_.emplace_back(CopyFdOp{place + "/" + argument.name, FdNumber{file.content.get()},
+                                  file.executable ? uint32_t{0755} : uint32_t{0644}});
+    if (private_box) files_in_box_.emplace_back(argument.name, SBX_TRY(sys::dup(file.content.get())));
+    held_.push_back(std::move(file.content));
+  }
+  return {};
+}
+
+ToolchainRequest Execution::toolchain_request(const RunnerSpec* runner) const {
+  ToolchainRequest wanted;
+  wanted.runner = runner;
+  wanted.choose = request_.toolchain;
+  wanted.venv = request_.venv;
+  wanted.working_directory = caller_directory_;
+  wanted.environment = environment_;
+  const auto cache = environment_.find("XDG_CACHE_HOME");
+  if (cache != environment_.end() && starts_with(cache->second, "/")) {
+    wanted.cache_directory = normalize_path(cache->second + "/sbx");
+  } else if (!facts_.home.empty()) {
+    wanted.cache_directory = facts_.home + "/.cache/sbx";
+  }
+  return wanted;
+}
+
+// Runs what finds an interpreter: the default policy, nothing of the caller's but the mounts that the finder names.
+ProbeRunner Execution::probe_runner() {
+  return [this](const ProbeSpec& probe) -> Result<std::string> {
+    if (probe.argv.empty()) return Error(ErrorKind::internal, "a probe without a command");
+    ResolveInput input;
+    input.rootfs = rootfs_;
+    for (const BindOp& mount : probe.mounts) input.extra.emplace_back(mount);
+    input.argv = probe.argv;
+    input.exec_path = probe.argv[0];
+    if (!probe.working_directory.empty()) input.working_directory = probe.working_directory;
+    SandboxSpec spec = SBX_TRY(resolve(base_layers_, facts_, input));
+    // A shim needs the caller's PATH and choice of version, whatever the policy says of them.
+    for (const std::string& variable : probe.environment) {
+      const std::string name = variable.substr(0, variable.find('=') + 1);
+      std::erase_if(spec.environment, [&](const std::string& entry) { return starts_with(entry, name); });
+      spec.environment.push_back(variable);
+    }
+    spec.limits.wall = kProbeTime;
+    spec.limits.output = kProbeOutput;
+    spec.net = NetMode::none;
+    RunOptions options;
+    options.stdio.out.capture = true;
+    options.stdio.out.capture_limit = kProbeOutput.value;
+    options.stdio.err.capture = true;
+    options.stdio.err.capture_limit = kProbeOutput.value;
+    RunResult result = engine_(spec, facts_, options);
+    Outcome& outcome = result.outcome;
+    if (outcome.verdict == Verdict::setup_failed && outcome.setup_error.has_value()) {
+      return Error(*outcome.setup_error).with_context("asking '" + printable(probe.argv[0]) + "'");
+    }
+    if (outcome.verdict == Verdict::exited && outcome.exit_code == 0) return std::move(outcome.out.kept);
+    std::string tail(trim(outcome.err.kept.empty() ? outcome.stderr_tail : outcome.err.kept));
+    if (tail.size() > 256) tail = tail.substr(tail.size() - 256);
+    const std::string what = outcome.verdict == Verdict::exited
+                                 ? "ended with status " + std::to_string(outcome.exit_code)
+                                 : std::string(verdict_name(outcome.verdict));
+    return Error(ErrorKind::not_found, "'" + printable(probe.argv[0]) + "' " + what +
+                                           (tail.empty() ? "" : ": " + printable(tail)));
+  };
+}
+
+Status Execution::find_tool() {
+  const ProbeRunner probe = probe_runner();
+  const ToolchainRequest wanted = toolchain_request(language_.runner);
+  toolchain_ = SBX_TRY(find_toolchain(wanted, facts_, probe));
+  if (request_.want_result && toolchain_.version.empty()) {
+    // Only said, never needed: a tool that does not tell its version still runs.
+    if (Result<std::string> version = toolchain_version(wanted, toolchain_, probe); version.ok()) {
+      toolchain_.version = version.take();
+    }
+  }
+  for (const BindOp& mount : toolchain_.mounts) tool_mounts_.emplace_back(mount);
+  note("tool " + toolchain_.executable + (toolchain_.version.empty() ? "" : " " + toolchain_.version) + ", by " +
+       toolchain_.origin);
+  return {};
+}
+
+// Whether a host path is seen inside at the same path through the root manifest or what the caller shares.
+bool Execution::is_visible(const std::string& host_path) const {
+  Result<std::string> real = sys::realpath(host_path);
+  const auto covered = [&](const std::string& path) {
+    for (const std::vector<FsOp>* list : {&rootfs_, &shared_}) {
+      for (const FsOp& op : *list) {
+        const BindOp* bind = std::get_if<BindOp>(&op);
+        if (bind != nullptr && bind->source == bind->target && path_is_under(path, bind->target)) return true;
+      }
+    }
+    return false;
+  };
+  return real.ok() && covered(real.value());
+}
+
+// exec: what the command's first word means inside.
+Status Execution::choose_command() {
+  if (request_.command.empty() || request_.command[0].empty()) {
+    return Error(ErrorKind::usage, "no command given").with_hint("for instance: sbx exec -- ls -l /");
+  }
+  const std::string& word = request_.command[0];
+  command_.argv = request_.command;
+  command_.exec_path = word;
+  if (word.find('/') != std::string::npos) {
+    if (word[0] != '/') {
+      command_.exec_path = normalize_path(working_directory_ + "/" + word);
+      // A relative path is one of the sandbox. Somebody who means a file here and shared nothing is told so.
+      const bool placed = std::any_of(request_.files.begin(), request_.files.end(), [&](const FileArgument& file) {
+        return normalize_path("/box/" + file.name) == command_.exec_path;
+      });
+      if (workspace_.empty() && !placed && sys::stat(word).ok()) {
+        const std::vector<std::string> flags = {"--file", word};
+        const std::string command = command_with(request_, flags);
+        return Error(ErrorKind::not_found, "'" + printable(word) + "' is here, but not in the sandbox")
+            .with_hint("share it: " + (command.empty() ? "add --file " + shell_quote(word) : command));
+      }
+      return {};
+    }
+    const std::string path = normalize_path(word);
+    const auto seen = [&](const FsOp& op) {
+      const BindOp* bind = std::get_if<BindOp>(&op);
+      return bind != nullptr && path_is_under(path, bind->target);
+    };
+    const bool visible = is_visible(path) || std::any_of(shared_.begin(), shared_.end(), seen) ||
+                         path_is_under(path, kBoxDirectory);
+    if (!visible && sys::stat(path).ok()) {
+      const std::vector<std::string> flags = {"--mount", dir_name(path)};
+      const std::string command = command_with(request_, flags);
+      return Error(ErrorKind::not_found, "'" + printable(word) + "' is on this host, but not in the sandbox")
+          .with_hint("share its directory: " + (command.empty() ? "add --mount " + shell_quote(dir_name(path)) : command));
+    }
+    return {};
+  }
+  const auto path = environment_.find("PATH");
+  if (path == environment_.end()) return {};
+  for (const std::string& directory : split(path->second, ':')) {
+    if (directory.empty() || directory[0] != '/') continue;
+    const std::string candidate = join_path(directory, word);
+    const Result<struct stat> info = sys::stat(candidate);
+    if (!info.ok() || !S_ISREG(info.value().st_mode) || ::access(candidate.c_str(), X_OK) != 0) continue;
+    // Seen inside at the same path: the sandbox's own PATH has it, and the engine looks it up there.
+    if (is_visible(candidate)) return {};
+    runners_ = SBX_TRY(load_runners(search_));
+    const RunnerSpec* runner = runner_of_command(runners_, word);
+    if (runner != nullptr) adhoc_runner_ = *runner;
+    else adhoc_runner_.name = adhoc_runner_.title = word;
+    adhoc_runner_.commands = {word};
+    language_ = {nullptr, ""};
+    const ToolchainRequest wanted = toolchain_request(&adhoc_runner_);
+    Result<Toolchain> found = find_toolchain(wanted, facts_, probe_runner());
+    if (!found.ok()) {
+      note("'" + printable(candidate) + "' cannot be shown inside: " + found.error().text());
+      return {};
+    }
+    toolchain_ = found.take();
+    for (const BindOp& mount : toolchain_.mounts) tool_mounts_.emplace_back(mount);
+    command_.exec_path = toolchain_.executable;
+    note("command " + toolchain_.executable + ", by " + toolchain_.origin);
+    return {};
+  }
+  return {};
+}
+
+Result<SandboxSpec> Execution::make_spec(const Step& step, std::vector<FsOp> extra, bool compiling) const {
+  ResolveInput input;
+  input.rootfs = rootfs_;
+  input.extra = std::move(extra);
+  input.argv = step.argv;
+  input.exec_path = step.exec_path;
+  input.working_directory = working_directory_;
+  if (stdio_.terminal_fd >= 0 && !compiling) {
+    if (const auto term = environment_.find("TERM"); term != environment_.end()) input.environment.push_back(*term);
+  }
+  input.environment.insert(input.environment.end(), toolchain_.environment.begin(), toolchain_.environment.end());
+  input.environment.insert(input.environment.end(), step.environment.begin(), step.environment.end());
+  input.path_prepend = toolchain_.path_prepend;
+  input.allow_sensitive_mount = request_.allow_sensitive_mount;
+  input.private_box = workspace_.empty();
+  input.caller_environment = environment_;
+  input.resolv_conf = resolv_conf_;
+  input.compile_step = compiling;
+  return resolve(layers_, facts_, input);
+}
+
+Status Execution::plan_stdio() {
+  StdioPlan& plan = stdio_;
+  const bool program_on_stdin = !request_.exec && request_.program.kind == ProgramSource::Kind::standard_input;
+  if (!request_.stdin_file.empty()) {
+    Result<UniqueFd> opened = sys::open(request_.stdin_file, O_RDONLY | O_NOCTTY);
+    const std::string shown = "'" + printable(request_.stdin_file) + "'";
+    if (!opened.ok()) {
+      const int errnum = opened.error().errnum();
+      return Error(ErrorKind::usage, errnum == ENOENT ? "no such file: " + shown
+                                                      : "cannot open " + shown + ": " + errno_text(errnum))
+          .with_origin("flag --stdin")
+          .with_hint("--stdin FILE gives the program its input; for none: --stdin /dev/null");
+    }
+    const struct stat info = SBX_TRY(sys::fstat(opened.value().get()));
+    if (S_ISDIR(info.st_mode)) {
+      return Error(ErrorKind::usage, shown + " is a directory")
+          .with_origin("flag --stdin")
+          .with_hint("--stdin takes a file");
+    }
+    stdin_file_ = opened.take();
+    plan.stdin_fd = stdin_file_.get();
+  } else if (!program_on_stdin) {
+    plan.stdin_fd = STDIN_FILENO;
+  }
+  plan.out.capture = plan.err.capture = request_.capture_streams;
+  if (!request_.capture_streams) {
+    plan.out.forward_fd = STDOUT_FILENO;
+    plan.err.forward_fd = STDERR_FILENO;
+  }
+  const bool automatic = request_.tty == TtyMode::automatic;
+  const bool always = request_.tty == TtyMode::always;
+  if (request_.tty != TtyMode::never) {
+    plan.stdin_tty = plan.stdin_fd == STDIN_FILENO && ::isatty(STDIN_FILENO) == 1;
+    plan.out.tty = always || (automatic && plan.out.forward_fd >= 0 && ::isatty(STDOUT_FILENO) == 1);
+    plan.err.tty = always || (automatic && plan.err.forward_fd >= 0 && ::isatty(STDERR_FILENO) == 1);
+  }
+  if (plan.stdin_tty || plan.out.tty || plan.err.tty) {
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+      if (plan.terminal_fd < 0 && ::isatty(fd) == 1) plan.terminal_fd = fd;
+    }
+  }
+  return {};
+}
+
+void Execution::note_spec(const SandboxSpec& spec) const {
+  if (request_.verbosity <= 0 || !observer_.note) return;
+  for (const std::string& line : split(spec_text(spec), '\n')) {
+    if (line.empty()) continue;
+    const std::string key = line.substr(0, line.find(' '));
+    const auto origin = spec.origins.find(key);
+    note("plan: " + printable(line, 400) + (origin == spec.origins.end() ? "" : "  (" + origin->second + ")"));
+  }
+}
+
+void Execution::describe(const SandboxSpec& spec, Report& report) const {
+  report.argv = spec.argv;
+  report.limits = spec.limits;
+  if (!request_.want_result) return;  // a twentieth of our own time, for a field that nobody would see
+  report.policy_digest = spec_digest(spec);
+  report.policy_origins.assign(spec.origins.begin(), spec.origins.end());
+}
+
+void Execution::note_outcome(const char* what, const Outcome& outcome) const {
+  if (request_.verbosity <= 0 || !observer_.note) return;
+  std::string line = std::string(what) + ": " + verdict_name(outcome.verdict) + ", wall " +
+                     std::to_string(outcome.usage.wall.value / 1000) + " ms";
+  note(line);
+  std::string times;
+  for (const StageTime& stage : outcome.setup_times) {
+    times += (times.empty() ? "" : ", ") + stage.stage + " " + std::to_string(stage.duration.value) + " us";
+  }
+  if (!times.empty()) note("set-up: " + times);
+  for (const auto& [limit, holder] : outcome.isolation.limits_held_by) note("limit " + limit + " held by " + holder);
+  for (const std::string& sentence : outcome.isolation.not_held) note("not held: " + sentence);
+}
+
+Result<bool> Execution::compile(const StepValues& values, Report& report, std::vector<Product>& products) {
+  const RunnerSpec& runner = *language_.runner;
+  Step step;
+  step.argv = SBX_TRY(expand_words(runner.compile->argv, values, runner.origin));
+  step.exec_path = step.argv[0];
+  step.environment = SBX_TRY(expand_environment(runner.compile->environment, values, runner.origin));
+  std::vector<FsOp> extra;
+  for (FsOp op : shared_) {
+    // What the compiler makes goes to the build directory; the workspace it only reads.
+    if (BindOp* bind = std::get_if<BindOp>(&op); bind != nullptr) bind->read_only = true;
+    if (std::holds_alternative<PinOp>(op) || std::holds_alternative<ReadOnlyOp>(op)) continue;
+    if (const OverlayOp* overlay = std::get_if<OverlayOp>(&op); overlay != nullptr) {
+      BindOp bind;
+      bind.source = overlay->lower;
+      bind.target = overlay->target;
+      bind.idmap = true;
+      bind.origin = overlay->origin;
+      op = bind;
+    }
+    extra.push_back(std::move(op));
+  }
+  extra.insert(extra.end(), tool_mounts_.begin(), tool_mounts_.end());
+  extra.insert(extra.end(), placed_.begin(), placed_.end());
+  extra.emplace_back(PrivateDirOp{kBuildDirectory, 0755});
+  SandboxSpec spec = SBX_TRY(make_spec(step, std::move(extra), true));
+  spec.limits.cpu_time.reset();  // --cpu-time speaks of the program
+  note_spec(spec);
+
+  RunOptions options;
+  // A compiler's messages, on whichever stream, are ours to show on stderr: stdout belongs to the program.
+  for (OutputPlan* stream : {&options.stdio.out, &options.stdio.err}) {
+    stream->capture = request_.want_result;
+    if (!request_.capture_streams) stream->forward_fd = STDERR_FILENO;
+  }
+  options.keep_directories = {kBuildDirectory};
+  if (observer_.progress) observer_.progress("compiling " + printable(program_.name));
+  RunResult result = engine_(spec, facts_, options);
+  if (observer_.progress) observer_.progress("");
+  note_outcome("compile", result.outcome);
+
+  Outcome& outcome = result.outcome;
+  bool succeeded = outcome.verdict == Verdict::exited && outcome.exit_code == 0;
+  std::string failure;
+  if (succeeded) {
+    if (result.kept_directories.empty() || !result.kept_directories[0].valid()) {
+      return Error(ErrorKind::internal, "the compile step's build directory did not come back");
+    }
+    uint64_t budget = spec.limits.disk.value;
+    SBX_TRY_CTX(collect_products(result.kept_directories[0].get(), "", kProductDepth, budget, products),
+                "taking over what the compiler made");
+    const std::string wanted = base_name(values.output);
+    const bool made = std::any_of(products.begin(), products.end(),
+                                  [&](const Product& product) { return product.name == wanted; });
+    const bool needed = std::any_of(runner.run_argv.begin(), runner.run_argv.end(),
+                                    [](const std::string& word) { return word.find("{out}") != std::string::npos; });
+    if (needed && !made) {
+      succeeded = false;
+      failure = "the compiler ended well but made no program";
+    }
+  }
+  report.compile = CompileReport{std::move(outcome), step.argv, spec.limits};
+  if (succeeded) return true;
+
+  const Outcome& compiled = report.compile->outcome;
+  describe(spec, report);
+  report.outcome.isolation = compiled.isolation;
+  report.outcome.setup_times = compiled.setup_times;
+  if (compiled.verdict == Verdict::setup_failed || compiled.verdict == Verdict::killed) {
+    report.outcome.verdict = compiled.verdict;
+    report.outcome.signal = compiled.signal;
+    report.outcome.setup_error = compiled.setup_error;
+    report.exit_status = exit_status(compiled);
+  } else {
+    report.outcome.verdict = Verdict::compile_failed;
+    report.outcome.exit_code = compiled.exit_code;
+    report.outcome.signal = compiled.signal;
+    report.exit_status = failure.empty() ? exit_status(compiled) : 1;
+    if (!failure.empty()) report.hints.push_back(failure);
+  }
+  return false;
+}
+
+// Whether the file still holds what was placed there; both ends are read side by side.
+bool same_content(int left, int right) {
+  char a[16384];
+  char b[16384];
+  for (off_t at = 0;;) {
+    const ssize_t got = ::pread(left, a, sizeof a, at);
+    const ssize_t other = ::pread(right, b, sizeof b, at);
+    if (got != other || got < 0) return false;
+    if (got == 0) return true;
+    if (!std::equal(a, a + got, b)) return false;
+    at += got;
+  }
+}
+
+void Execution::gather_artifacts(RunResult& result, Report& report) {
+  ArtifactBounds bounds;
+  // Whatever the caller wants to see: set-id bits and what the host would trust never stay behind.
+  for (const Guarded& entry : guarded_) {
+    if (Result<SweepReport> swept = sweep_workspace(entry.directory.get(), entry.guard); swept.ok()) {
+      for (std::string& line : swept.value().notes) report.artifact_notes.push_back(std::move(line));
+    } else {
+      report.artifact_notes.push_back("'" + printable(entry.shown) + "' could not be swept: " + swept.error().text());
+    }
+  }
+  if (!wants_artifacts()) return;
+  int directory = -1;
+  const bool overlay = request_.workspace.has_value() && request_.workspace->mode == WorkspaceMode::overlay;
+  const bool writable = request_.workspace.has_value() && request_.workspace->mode == WorkspaceMode::read_write;
+  const Baseline nothing;
+  const Baseline& before = writable ? guarded_[0].guard.before : nothing;
+  if (writable) {
+    if (!guarded_[0].guard.before_complete) {
+      report.artifact_notes.push_back("the workspace has too many files to tell which of them are new");
+      return;
+    }
+    directory = guarded_[0].directory.get();
+  } else if (!result.kept_directories.empty() && result.kept_directories[0].valid()) {
+    directory = result.kept_directories[0].get();
+  }
+  if (directory < 0) return;
+
+  std::vector<std::string> exclude;
+  if (!request_.exec && workspace_.empty()) exclude.push_back(program_.name);
+  for (const auto& [name, content] : files_in_box_) {
+    constexpr unsigned long long kBeneath =
+        RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV;
+    Result<UniqueFd> now = sys::openat2(directory, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW, 0, kBeneath);
+    if (!now.ok()) continue;
+    Result<struct stat> info = sys::fstat(now.value().get());
+    if (!info.ok() || !S_ISREG(info.value().st_mode)) continue;
+    if (same_content(now.value().get(), content.get())) exclude.push_back(name);
+  }
+  Result<ArtifactList> list = list_artifacts(directory, before, exclude, overlay, bounds);
+  if (!list.ok()) {
+    report.artifact_notes.push_back("the artifacts could not be listed: " + list.error().text());
+    return;
+  }
+  report.artifacts = list.take();
+  if (request_.artifacts_directory.empty()) return;
+  Status copied = copy_artifacts(directory, report.artifacts, request_.artifacts_directory, bounds);
+  if (!copied.ok()) report.artifact_notes.push_back("the artifacts could not be copied: " + copied.error().text());
+}
+
+void Execution::add_hints(Report& report) const {
+  HintContext context;
+  context.request = &request_;
+  context.report = &report;
+  context.runner = language_.runner;
+  context.net = net_;
+  if (!request_.exec && workspace_.empty() && !program_.host_path.empty()) {
+    context.source_directory = dir_name(program_.host_path);
+    context.source_directory_shown = dir_name(request_.program.value);
+    context.siblings = names_beside(context.source_directory, program_.name);
+  }
+  std::vector<std::string> lines = make_hints(context);
+  report.hints.insert(report.hints.end(), std::make_move_iterator(lines.begin()), std::make_move_iterator(lines.end()));
+}
+
+Result<Report> Execution::run_step(const Step& step, std::vector<FsOp> extra, Report report) {
+  SandboxSpec spec = SBX_TRY(make_spec(step, std::move(extra), false));
+  net_ = spec.net;
+  RunOptions options;
+  options.stdio = stdio_;
+  const bool rewritten_box = !request_.workspace.has_value() || request_.workspace->mode == WorkspaceMode::overlay;
+  if (wants_artifacts() && rewritten_box) options.keep_directories = {kBoxDirectory};
+  note_spec(spec);
+
+  describe(spec, report);
+  report.artifact_notes = guard_notes_;
+  RunResult result = engine_(spec, facts_, options);
+  note_outcome("run", result.outcome);
+  report.outcome = std::move(result.outcome);
+  report.exit_status = exit_status(report.outcome);
+  gather_artifacts(result, report);
+  add_hints(report);
+  return report;
+}
+
+Result<Report> Execution::run() {
+  SBX_TRY(check_requirements());
+  SBX_TRY(share_workspace());
+  SBX_TRY(load_policies());
+  if (!request_.exec) SBX_TRY(choose_program());
+  SBX_TRY(share_mounts());
+  SBX_TRY(place_files());
+  SBX_TRY(plan_stdio());
+
+  Report report;
+  std::vector<FsOp> extra = shared_;
+  if (request_.exec) {
+    SBX_TRY(choose_command());
+    report.tool = toolchain_.executable;
+    extra.insert(extra.end(), tool_mounts_.begin(), tool_mounts_.end());
+    extra.insert(extra.end(), placed_.begin(), placed_.end());
+    return run_step(command_, std::move(extra), std::move(report));
+  }
+
+  SBX_TRY(find_tool());
+  const RunnerSpec& runner = *language_.runner;
+  report.language = runner.name;
+  report.tool = toolchain_.executable;
+  report.tool_version = toolchain_.version;
+  extra.insert(extra.end(), tool_mounts_.begin(), tool_mounts_.end());
+  extra.insert(extra.end(), placed_.begin(), placed_.end());
+
+  StepValues values;
+  values.tool = toolchain_.executable;
+  values.source = source_;
+  values.output = join_path(kBuildDirectory, output_name(program_.name));
+  values.arguments = request_.arguments;
+  values.flags = request_.compile_flags;
+  Step step;
+  step.argv = SBX_TRY(expand_words(runner.run_argv, values, runner.origin));
+  step.exec_path = step.argv[0];
+  step.environment = SBX_TRY(expand_environment(runner.environment, values, runner.origin));
+
+  std::vector<Product> products;
+  if (runner.compile.has_value()) {
+    // The run's own settings are checked before the compiler is started: a wrong one is told at once.
+    SBX_TRY(make_spec(step, extra, false));
+    if (!SBX_TRY(compile(values, report, products))) {
+      add_hints(report);
+      return report;
+    }
+    extra.emplace_back(DirOp{kBuildDirectory, 0755});
+    for (const Product& product : products) {
+      std::string directory = dir_name(product.name);
+      if (directory != ".") {
+        std::string path = kBuildDirectory;
+        for (const std::string& part : split(directory, '/')) {
+          path += "/" + part;
+          const FsOp wanted = DirOp{path, 0755};
+          if (std::find(extra.begin(), extra.end(), wanted) == extra.end()) extra.push_back(wanted);
+        }
+      }
+      extra.emplace_back(CopyFdOp{join_path(kBuildDirectory, product.name), FdNumber{product.content.get()},
+                                  product.executable ? uint32_t{0755} : uint32_t{0644}});
+    }
+  }
+  // `products` lives until here: the run's operations borrow its descriptors.
+  return run_step(step, std::move(extra), std::move(report));
+}
+
+// ID and ID_LIKE of os-release(5), most specific first.
+std::vector<std::string> distribution_names() {
+  std::vector<std::string> names;
+  Result<std::string> text = read_file("/etc/os-release", 65536);
+  if (!text.ok()) text = read_file("/usr/lib/os-release", 65536);
+  if (!text.ok()) return names;
+  for (const char* key : {"ID=", "ID_LIKE="}) {
+    for (const std::string& line : split(text.value(), '\n')) {
+      if (!starts_with(line, key)) continue;
+      std::string value = line.substr(std::string_view(key).size());
+      std::erase(value, '"');
+      for (const std::string& name : split(value, ' ')) names.push_back(name);
+    }
+  }
+  return names;
+}
+
+Result<std::vector<LanguageStatus>> Execution::languages() {
+  SBX_TRY(share_workspace());
+  SBX_TRY(load_policies());
+  runners_ = SBX_TRY(load_runners(search_));
+  const std::vector<std::string> distributions = distribution_names();
+  const ProbeRunner probe = probe_runner();
+  std::vector<LanguageStatus> result;
+  for (const RunnerSpec& runner : runners_) {
+    LanguageStatus status;
+    status.name = runner.name;
+    status.title = runner.title;
+    status.aliases = runner.aliases;
+    status.extensions = runner.extensions;
+    for (const std::string& distribution : distributions) {
+      const auto package = runner.packages.find(distribution);
+      if (package != runner.packages.end() && status.package.empty()) status.package = package->second;
+    }
+    const ToolchainRequest wanted = toolchain_request(&runner);
+    Result<Toolchain> found = find_toolchain(wanted, facts_, probe);
+    if (found.ok()) {
+      status.found = true;
+      status.tool = found.value().executable;
+      status.version = found.value().version;
+      status.origin = found.value().origin;
+      if (status.version.empty()) {
+        Result<std::string> version = toolchain_version(wanted, found.value(), probe);
+        if (version.ok()) status.version = version.take();
+        else note(runner.name + ": " + version.error().text());
+      }
+    } else {
+      status.problem = found.error().text();
+    }
+    result.push_back(std::move(status));
+  }
+  return result;
+}
+
+}  // namespace
+
+Result<std::vector<LanguageStatus>> list_languages(const HostFacts& facts, const Observer& observer,
+                                                   const Engine& engine) {
+  RunRequest request;
+  request.exec = true;
+  request.verbosity = observer.note ? 1 : 0;
+  return Execution(request, facts, observer, engine).languages();
+}
+
+Result<Report> execute(const RunRequest& request, const HostFacts& facts, const Observer& observer,
+                       const Engine& engine) {
+  Execution execution(request, facts, observer, engine);
+  return execution.run();
+}
+
+}  // namespace sbx::runtime

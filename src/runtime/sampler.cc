@@ -1,0 +1,123 @@
+#include "runtime/sampler.h"
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace sbx::runtime {
+namespace {
+
+struct LinuxDirent64 {
+  uint64_t ino;
+  int64_t off;
+  unsigned short length;
+  unsigned char type;
+  char name[1];
+};
+
+const long kTicks = ::sysconf(_SC_CLK_TCK);
+const uint64_t kPage = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+
+size_t read_at(int directory, const char* name, char* buffer, size_t size) {
+  const int fd = ::openat(directory, name, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  const ssize_t got = ::read(fd, buffer, size - 1);
+  ::close(fd);
+  if (got <= 0) return 0;
+  buffer[got] = '\0';
+  return static_cast<size_t>(got);
+}
+
+// Calls visit(name, pid) for each process.
+template <typename Visit>
+void each_process(int proc, Visit visit) {
+  alignas(LinuxDirent64) char buffer[16384];
+  if (::lseek(proc, 0, SEEK_SET) < 0) return;
+  for (;;) {
+    const long got = ::syscall(SYS_getdents64, proc, buffer, sizeof buffer);
+    if (got <= 0) return;
+    for (long at = 0; at < got;) {
+      const auto* entry = reinterpret_cast<const LinuxDirent64*>(buffer + at);
+      at += entry->length;
+      if (entry->name[0] >= '1' && entry->name[0] <= '9') {
+        visit(entry->name, static_cast<int>(std::strtol(entry->name, nullptr, 10)));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TreeLook TreeSampler::look() {
+  TreeLook sum;
+  int64_t own_us = 0, reaped_us = 0;
+  each_process(proc_, [&](const char* name, int pid) {
+    char path[32];
+    std::snprintf(path, sizeof path, "%s/stat", name);
+    char text[1024];
+    if (read_at(proc_, path, text, sizeof text) == 0) return;
+    // The name in parentheses is the payload's to choose: fields are counted from the last one (proc(5)).
+    const char* fields = std::strrchr(text, ')');
+    if (fields == nullptr) return;
+    unsigned long long utime = 0, stime = 0, cutime = 0, cstime = 0, threads = 0, rss = 0;
+    if (std::sscanf(fields + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu %*d %*d %llu %*d %*u %*u %llu",
+                    &utime, &stime, &cutime, &cstime, &threads, &rss) != 6) {
+      return;
+    }
+    const int64_t tick_us = 1000000 / kTicks;
+    own_us += static_cast<int64_t>(utime + stime) * tick_us;
+    reaped_us += static_cast<int64_t>(cutime + cstime) * tick_us;
+    if (pid == 1) return;  // init is ours
+    sum.resident_bytes += rss * kPage;
+    sum.threads += threads;
+  });
+  // A process that ends moves its time into its parent's children's times if the parent waits for it; else it is
+  // gone. The tree's sum can only grow: what seems to shrink is kept.
+  const int64_t visible = own_us + reaped_us;
+  if (visible + lost_us_ < last_us_) lost_us_ = last_us_ - visible;
+  last_us_ = visible + lost_us_;
+  sum.cpu_us = last_us_;
+  return sum;
+}
+
+uint64_t TreeSampler::exact_bytes() {
+  uint64_t sum = 0;
+  each_process(proc_, [&](const char* name, int pid) {
+    if (pid == 1) return;
+    char path[32];
+    std::snprintf(path, sizeof path, "%s/smaps_rollup", name);
+    char text[2048];
+    if (read_at(proc_, path, text, sizeof text) != 0) {
+      for (const char* key : {"\nPss_Anon:", "\nPss_Shmem:"}) {
+        const char* line = std::strstr(text, key);
+        if (line != nullptr) sum += std::strtoull(line + std::strlen(key), nullptr, 10) * 1024;
+      }
+      return;
+    }
+    // Not ours to read (not dumpable): what statm says must do.
+    std::snprintf(path, sizeof path, "%s/statm", name);
+    unsigned long long size = 0, rss = 0;
+    if (read_at(proc_, path, text, sizeof text) != 0 && std::sscanf(text, "%llu %llu", &size, &rss) == 2) {
+      sum += rss * kPage;
+    }
+  });
+  return sum;
+}
+
+SpaceLook look_at_space(int fd) {
+  struct statfs info {};
+  if (::fstatfs(fd, &info) != 0) return {};
+  SpaceLook look;
+  look.used_bytes = static_cast<uint64_t>(info.f_blocks - info.f_bfree) * static_cast<uint64_t>(info.f_bsize);
+  look.bytes_exhausted = info.f_blocks != 0 && info.f_bfree == 0;
+  look.inodes_exhausted = info.f_files != 0 && info.f_ffree == 0;
+  return look;
+}
+
+}  // namespace sbx::runtime

@@ -1,0 +1,372 @@
+#include "runtime/sandbox.h"
+
+#include <linux/audit.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <span>
+
+#include "base/sys.h"
+#include "base/text.h"
+#include "ns/build_plan.h"
+#include "runtime/launch.h"
+#include "runtime/stdio.h"
+#include "runtime/supervise.h"
+#include "runtime/uid_lease.h"
+#include "seccomp/compile.h"
+#include "seccomp/evaluate.h"
+
+namespace sbx::runtime {
+namespace {
+
+uint64_t monotonic_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// What the payload is mapped to on the host.
+struct HostIdentity {
+  UidLease lease;  // root case only
+  uint32_t uid = 0, gid = 0;
+};
+
+Result<HostIdentity> choose_identity(const HostFacts& facts) {
+  HostIdentity identity;
+  identity.uid = facts.uid;
+  identity.gid = facts.gid;
+  if (facts.root_identity) {
+    const std::string map = SBX_TRY(read_file("/proc/self/uid_map", 4096));
+    identity.lease = SBX_TRY(lease_uid(choose_uid_range(map)));
+    identity.uid = identity.gid = identity.lease.uid;
+  }
+  return identity;
+}
+
+// The filter in force; owns the program unless it is a shipped one.
+struct Filter {
+  seccomp::BpfProgram own, own_reporting;
+  std::span<const sock_filter> program;
+  std::span<const sock_filter> reporting;  // the same with a listener; empty where it could not be handed over
+  std::string policy;
+};
+
+// The listener leaves the payload's process by sendmsg, after the filter has been loaded.
+bool allows_sendmsg(std::span<const sock_filter> program) {
+  if (program.empty()) return false;
+  seccomp_data data{};
+  data.nr = SYS_sendmsg;
+#if defined(__x86_64__)
+  data.arch = AUDIT_ARCH_X86_64;
+#else
+  data.arch = AUDIT_ARCH_AARCH64;
+#endif
+  Result<uint32_t> answer = seccomp::evaluate(program, data);
+  return answer.ok() && answer.value() == SECCOMP_RET_ALLOW;
+}
+
+Result<Filter> choose_filter(const SandboxSpec& spec, bool sample_memory) {
+  Filter filter;
+  if (!spec.seccomp.enabled) return filter;
+  seccomp::CompileOptions options;
+  options.arch = seccomp::native_arch();
+  options.guard_set_id = has_writable_host_directory(spec);
+  options.guard_unseen_memory = sample_memory;
+  if (!spec.seccomp.builtin.empty()) {
+    filter.policy = spec.seccomp.builtin;
+    filter.program = seccomp::builtin_program(spec.seccomp.builtin, options);
+    if (filter.program.empty()) {
+      return Error(ErrorKind::internal, "no shipped filter for policy '" + spec.seccomp.builtin + "'");
+    }
+    options.listener = true;
+    filter.reporting = seccomp::builtin_program(spec.seccomp.builtin, options);
+  } else {
+    filter.policy = "custom";
+    filter.own = SBX_TRY(seccomp::compile(spec.seccomp.rules, options));
+    filter.program = filter.own;
+    options.listener = true;
+    filter.own_reporting = SBX_TRY(seccomp::compile(spec.seccomp.rules, options));
+    filter.reporting = filter.own_reporting;
+  }
+  if (!allows_sendmsg(filter.reporting)) filter.reporting = {};
+  return filter;
+}
+
+// The backstop of sampling: a process that grows faster than anybody looks. Well above the limit, since every thread
+// stack counts as 8 MiB and a JVM reserves half a gigabyte (kernel-facts section 8).
+uint64_t data_limit(const Limits& limits) {
+  const uint64_t memory = limits.memory->value;
+  const uint64_t stacks = limits.pids ? *limits.pids * (uint64_t{8} << 20) : 3 * memory;
+  return std::max(uint64_t{1} << 30, std::min(4 * memory, memory + stacks));
+}
+
+Error setup_error(const ns::PlannedChild& child, const ns::StatusPage& page, const SandboxSpec& spec) {
+  const auto stage = static_cast<ns::Stage>(std::min(page.error_stage, ns::kStageCount - 1));
+  const int errnum = page.error_errno;
+  if (stage == ns::Stage::exec) {
+    const std::string command = "'" + printable(spec.exec_path) + "'";
+    if (errnum == ENOENT || errnum == ENOTDIR) {
+      Error error(ErrorKind::not_found, "command not found inside the sandbox: " + command);
+      return std::move(error).with_stage("exec").with_hint(
+          "the sandbox sees /usr, /bin and what is shared with --mount or --workspace; `sbx exec -- ls -l DIR` shows the view");
+    }
+    if (errnum == EACCES || errnum == ENOEXEC) {
+      Error error(ErrorKind::not_executable, "cannot execute " + command + ": " +
+                                                 (errnum == ENOEXEC ? "neither a program for this machine nor a script with a #! line"
+                                                                    : errno_text(errnum)));
+      return std::move(error).with_stage("exec");
+    }
+    return Error::from_errno(errnum, "execute " + command).with_stage("exec");
+  }
+  std::string what = std::string("set up the sandbox (") + ns::stage_name(stage) + ")";
+  if (stage == ns::Stage::mounts) what = child.step_text(page.error_step);
+  Error error = Error::from_errno(errnum, what).with_stage(ns::stage_name(stage));
+  if (stage == ns::Stage::mounts) {
+    std::string origin = child.step_origin(page.error_step);
+    if (!origin.empty()) error = std::move(error).with_origin(std::move(origin));
+    if (what.find("proc on") != std::string::npos && errnum == EPERM) {
+      return std::move(error).with_hint(
+          "the container around sbx masks /proc, and the kernel then forbids a new one; start the container with --security-opt systempaths=unconfined");
+    }
+    if (errnum == ESTALE) return std::move(error).with_hint("the path changed while the sandbox was being set up; try again");
+    if (errnum == ENOENT) {
+      return std::move(error).with_hint(
+          "the target does not exist inside the shared directory, and nothing is ever created there: create it first or choose another target");
+    }
+  }
+  if (stage == ns::Stage::rlimits || stage == ns::Stage::streams) {
+    return std::move(error).with_hint("raise --open-files or --pids");
+  }
+  return error;
+}
+
+void fill_setup_times(Outcome& outcome, const ns::StatusPage& page, uint64_t start_ns, uint64_t clone_ns, uint64_t exec_ns) {
+  outcome.setup_times.push_back({"prepare", Micros{static_cast<int64_t>((clone_ns - start_ns) / 1000)}});
+  uint64_t previous = clone_ns;
+  const char* name = "clone and id maps";
+  for (uint32_t stage = 0; stage < ns::kStageCount; ++stage) {
+    const uint64_t began = page.stage_ns[stage];
+    if (began == 0 || stage == static_cast<uint32_t>(ns::Stage::wait)) continue;
+    outcome.setup_times.push_back({name, Micros{static_cast<int64_t>((began - previous) / 1000)}});
+    previous = began;
+    name = ns::stage_name(static_cast<ns::Stage>(stage));
+  }
+  if (exec_ns > previous) outcome.setup_times.push_back({"filter and exec", Micros{static_cast<int64_t>((exec_ns - previous) / 1000)}});
+}
+
+void fill_verdict(Outcome& outcome, const SuperviseResult& run) {
+  if (run.forced) {
+    outcome.verdict = *run.forced;
+    if (outcome.verdict == Verdict::killed) outcome.signal = run.caught_signal;
+    return;
+  }
+  if (!run.payload_ended) {  // somebody outside ended init: the host's own memory killer, an operator
+    outcome.verdict = Verdict::signaled;
+    outcome.signal = SIGKILL;
+    return;
+  }
+  if (WIFEXITED(run.wait_status)) {
+    outcome.verdict = Verdict::exited;
+    outcome.exit_code = WEXITSTATUS(run.wait_status);
+    return;
+  }
+  outcome.signal = WTERMSIG(run.wait_status);
+  outcome.verdict = Verdict::signaled;
+  if (outcome.signal == SIGSYS) outcome.verdict = Verdict::denied;
+  if (run.caught_signal == outcome.signal) outcome.verdict = Verdict::killed;
+}
+
+Micros micros(const timeval& time) { return Micros{time.tv_sec * int64_t{1000000} + time.tv_usec}; }
+
+void fill_usage(Outcome& outcome, const SuperviseResult& run) {
+  outcome.usage.wall = run.wall;
+  outcome.usage.user = micros(run.usage.ru_utime);
+  outcome.usage.system = micros(run.usage.ru_stime);
+  outcome.usage.peak_memory = Bytes{run.peak_bytes};
+  outcome.usage.peak_memory_note =
+      run.sampled ? "sampled every 20 ms: resident pages of all processes and the private file system; a shorter peak is missed"
+                  : "of the largest process; the run was too short to be sampled";
+  if (run.sampled) {
+    outcome.usage.peak_pids = run.peak_threads;
+    outcome.usage.peak_pids_note = "sampled every 20 ms";
+  } else {
+    outcome.usage.peak_pids_note = "the run was too short to be sampled";
+  }
+}
+
+void fill_isolation(Outcome& outcome, const SandboxSpec& spec, const HostFacts& facts, const ns::PlannedChild& child,
+                    const Filter& filter, bool sample_memory) {
+  Isolation& isolation = outcome.isolation;
+  isolation.namespaces = {"user", "mount", "pid"};
+  if (spec.namespaces.ipc) isolation.namespaces.push_back("ipc");
+  if (spec.namespaces.uts) isolation.namespaces.push_back("uts");
+  if (spec.namespaces.cgroup) isolation.namespaces.push_back("cgroup");
+  if (spec.net == NetMode::none) isolation.namespaces.push_back("network");
+  isolation.identity = facts.root_identity ? "a host uid of its own" : "the caller's uid in a user namespace";
+  isolation.network = spec.net == NetMode::none ? "none" : "host";
+  isolation.seccomp_policy = filter.policy.empty() ? "none" : filter.policy;
+  if (!filter.program.empty()) isolation.seccomp_digest = seccomp::program_digest(filter.program);
+  isolation.landlock_abi = child.landlock_abi;
+  if (child.landlock_abi == 0) {
+    isolation.landlock_note = spec.hardening.landlock ? "this kernel has no Landlock" : "switched off by the policy";
+  }
+  auto& held = isolation.limits_held_by;
+  const Limits& limits = spec.limits;
+  if (limits.wall) held.emplace_back("wall", "timer");
+  if (limits.cpu_time) held.emplace_back("cpu_time", "sampling every 20 ms, and RLIMIT_CPU for each process");
+  if (sample_memory) held.emplace_back("memory", "sampling every 20 ms, and RLIMIT_DATA for each process");
+  if (limits.pids) held.emplace_back("pids", "RLIMIT_NPROC in a user namespace of its own");
+  if (limits.cpus_milli) held.emplace_back("cpus", "CPU affinity");
+  held.emplace_back("disk", "size of a private tmpfs");
+  held.emplace_back("inodes", "size of a private tmpfs");
+  if (limits.file_size) held.emplace_back("file_size", "RLIMIT_FSIZE");
+  if (limits.open_files) held.emplace_back("open_files", "RLIMIT_NOFILE");
+  if (limits.output) held.emplace_back("output", "the supervisor's pumps");
+  isolation.not_held = child.notes;
+  if (sample_memory) {
+    isolation.not_held.push_back("memory of the kernel on the payload's behalf (pipes, sockets) is not counted without a cgroup");
+  }
+  if (!facts.root_identity && ::getgroups(0, nullptr) > 1) {
+    isolation.not_held.push_back("the caller's supplementary groups stay with the payload: files shared with it that they may read can be read");
+  }
+}
+
+class Run {
+ public:
+  Run(const SandboxSpec& spec, const HostFacts& facts, const RunOptions& options)
+      : spec_(spec), facts_(facts), options_(options) {}
+
+  RunResult operator()() {
+    Status status = all();
+    if (!status.ok()) fail(status.take_error());
+    return std::move(result_);
+  }
+
+ private:
+  void fail(Error error) {
+    result_.outcome.verdict = Verdict::setup_failed;
+    result_.outcome.setup_error = std::move(error);
+  }
+
+  Status all() {
+    const uint64_t start_ns = monotonic_ns();
+    result_.kept_directories.resize(options_.keep_directories.size());
+    // Until the cgroup controllers are in use, sampling holds the memory limit.
+    const bool sample_memory = spec_.limits.memory.has_value();
+    const HostIdentity identity = SBX_TRY(choose_identity(facts_));
+    const Filter filter = SBX_TRY(choose_filter(spec_, sample_memory));
+    std::unique_ptr<Stdio> stdio = SBX_TRY(Stdio::prepare(options_.stdio, spec_.limits.output ? spec_.limits.output->value : 0));
+
+    ns::PlanOptions plan_options;
+    plan_options.detached_trees = facts_.root_identity;
+    plan_options.host_uid = identity.uid;
+    plan_options.host_gid = identity.gid;
+    plan_options.filter = filter.program;
+    plan_options.reporting_filter = filter.reporting;
+    plan_options.keep = options_.keep_directories;
+    const size_t space_index = add_space_directory(plan_options.keep);
+    plan_options.terminal = stdio->needs_pty();
+    plan_options.data_limit = sample_memory ? data_limit(spec_.limits) : 0;
+    const std::unique_ptr<ns::PlannedChild> child = SBX_TRY(ns::build_plan(spec_, facts_, plan_options));
+    fill_isolation(result_.outcome, spec_, facts_, *child, filter, sample_memory);
+
+    LaunchInput input;
+    input.spec = &spec_;
+    input.child = child.get();
+    input.ids = {spec_.identity.uid, identity.uid, spec_.identity.gid, identity.gid};
+    input.root_identity = facts_.root_identity;
+    SBX_TRY(connect(*stdio, identity, input));
+    const uint64_t clone_ns = monotonic_ns();
+    Launched launched = SBX_TRY(launch(input));
+    stdio->close_child_ends();
+
+    SuperviseInput supervise_input;
+    supervise_input.spec = &spec_;
+    supervise_input.launched = &launched;
+    supervise_input.stdio = stdio.get();
+    supervise_input.sample_memory = sample_memory;
+    supervise_input.space_slot = space_index < child->keep_slots.size() ? child->keep_slots[space_index] : -1;
+    supervise_input.forward_signals = options_.forward_signals;
+    SuperviseResult run = supervise(supervise_input);
+
+    Outcome& outcome = result_.outcome;
+    fill_setup_times(outcome, launched.page(), start_ns, clone_ns, run.exec_ns);
+    outcome.out = stdio->result(1);
+    outcome.err = stdio->result(2);
+    outcome.stderr_tail = stdio->stderr_tail();
+    if (run.error) return std::move(*run.error).with_context("supervising the sandbox");
+    const ns::StatusPage& page = launched.page();
+    if (page.error_stage != 0) return setup_error(*child, page, spec_);
+    if (!run.ran && !run.forced) {
+      return Error(ErrorKind::system, std::string("the sandbox died while it was being set up (") +
+                                          ns::stage_name(static_cast<ns::Stage>(std::min(page.stage, ns::kStageCount - 1))) + ")");
+    }
+    fill_usage(outcome, run);
+    fill_verdict(outcome, run);
+    outcome.limits_hit = std::move(run.limits_hit);
+    outcome.denials = std::move(run.denials);
+    if (!run.listening) {
+      outcome.denials_note = filter.program.empty() ? "no filter is loaded" : "the filter answers by itself here: no listener could be had";
+    } else if (run.denials_overflowed) {
+      outcome.denials_note = "only the first 64 different calls are counted";
+    }
+    for (size_t i = 0; i < options_.keep_directories.size(); ++i) {
+      const int slot = i < child->keep_slots.size() ? child->keep_slots[i] : -1;
+      if (slot >= 0 && static_cast<size_t>(slot) < run.handed_over.size()) {
+        result_.kept_directories[i] = std::move(run.handed_over[static_cast<size_t>(slot)]);
+      }
+    }
+    return {};
+  }
+
+  // One descriptor on the private tmpfs, whose use counts as memory and as disk.
+  size_t add_space_directory(std::vector<std::string>& keep) const {
+    for (size_t i = 0; i < keep.size(); ++i) {
+      for (const FsOp& op : spec_.fs) {
+        const PrivateDirOp* directory = std::get_if<PrivateDirOp>(&op);
+        if (directory != nullptr && directory->target == keep[i]) return i;
+      }
+    }
+    for (const FsOp& op : spec_.fs) {
+      if (const PrivateDirOp* directory = std::get_if<PrivateDirOp>(&op)) {
+        keep.push_back(directory->target);
+        return keep.size() - 1;
+      }
+    }
+    return keep.size();
+  }
+
+  Status connect(Stdio& stdio, const HostIdentity& identity, LaunchInput& input) const {
+    const bool tty[3] = {options_.stdio.stdin_tty, options_.stdio.out.tty, options_.stdio.err.tty};
+    for (int i = 0; i < 3; ++i) {
+      input.stdio[i] = stdio.child_fd(i);
+      input.tty[i] = tty[i];
+      if (input.stdio[i] >= 0 && input.stdio[i] < 3) return Error(ErrorKind::internal, "descriptors 0 to 2 must be open");
+    }
+    if (!facts_.root_identity) return {};
+    for (const int fd : stdio.pipe_fds()) {
+      // So that /dev/stdout can be reopened inside: a pipe belongs to the user who made it.
+      if (::fchown(fd, identity.uid, identity.gid) != 0) return Error::from_errno(errno, "give a pipe to the payload");
+    }
+    return {};
+  }
+
+  const SandboxSpec& spec_;
+  const HostFacts& facts_;
+  const RunOptions& options_;
+  RunResult result_;
+};
+
+}  // namespace
+
+RunResult run_sandbox(const SandboxSpec& spec, const HostFacts& facts, const RunOptions& options) {
+  return Run(spec, facts, options)();
+}
+
+}  // namespace sbx::runtime

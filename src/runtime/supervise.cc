@@ -1,0 +1,343 @@
+#include "runtime/supervise.h"
+
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/sys.h"
+#include "base/text.h"
+#include "runtime/denials.h"
+#include "runtime/sampler.h"
+
+namespace sbx::runtime {
+namespace {
+
+constexpr int64_t kLookMs = 20;         // the longest time between two looks (design section 6)
+constexpr int64_t kFirstLookMs = 5;
+constexpr int64_t kGraceMs = 5000;      // from a forwarded TERM, INT or HUP to the end by force
+constexpr int kDrainMs = 2000;
+
+enum Tag : uint64_t { kExec = 1, kPid, kWall, kLook, kSignals, kEvents, kGrace, kDenials, kStdio = 100 };
+
+uint64_t monotonic_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// The process-wide state that a run changes, and changes back: SIGPIPE is ignored (a closed stdout is handled by the
+// pumps), and the signals that reach the payload are blocked and read from a descriptor. One run at a time may forward
+// signals; runs without forwarding leave the mask alone.
+class SignalGuard {
+ public:
+  explicit SignalGuard(bool forward) : forward_(forward) {
+    struct sigaction ignore {};
+    ignore.sa_handler = SIG_IGN;
+    ::sigaction(SIGPIPE, &ignore, &pipe_before_);
+    if (!forward) return;
+    sigset_t caught;
+    sigemptyset(&caught);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH}) {
+      // nohup(1) and the like: what the caller ignores stays ignored.
+      struct sigaction now {};
+      if (::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN) continue;
+      sigaddset(&caught, signal);
+    }
+    ::sigprocmask(SIG_BLOCK, &caught, &mask_before_);
+    fd_.reset(::signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+  ~SignalGuard() {
+    if (forward_) ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
+    ::sigaction(SIGPIPE, &pipe_before_, nullptr);
+  }
+  SignalGuard(const SignalGuard&) = delete;
+  SignalGuard& operator=(const SignalGuard&) = delete;
+  int fd() const { return fd_.get(); }
+
+ private:
+  bool forward_;
+  sigset_t mask_before_{};
+  struct sigaction pipe_before_ {};
+  UniqueFd fd_;
+};
+
+UniqueFd make_timer(int64_t first_ms, int64_t every_ms) {
+  UniqueFd timer(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  itimerspec when{};
+  when.it_value.tv_sec = first_ms / 1000;
+  when.it_value.tv_nsec = first_ms % 1000 * 1000000;
+  if (first_ms == 0) when.it_value.tv_nsec = 1;
+  when.it_interval.tv_sec = every_ms / 1000;
+  when.it_interval.tv_nsec = every_ms % 1000 * 1000000;
+  if (timer.valid()) ::timerfd_settime(timer.get(), 0, &when, nullptr);
+  return timer;
+}
+
+class Supervisor {
+ public:
+  explicit Supervisor(const SuperviseInput& input)
+      : in_(input), limits_(input.spec->limits), signals_(input.forward_signals) {}
+
+  SuperviseResult run() {
+    const uint64_t start_ns = monotonic_ns();
+    Status status = loop();
+    if (!status.ok()) {
+      out_.error = status.take_error();
+      in_.launched->send_signal(SIGKILL);
+    }
+    if (!in_.launched->ended()) in_.launched->wait_for_end(out_.usage);
+    const ns::StatusPage& page = in_.launched->page();
+    out_.payload_ended = page.ended != 0;
+    out_.wait_status = page.wait_status;
+    const uint64_t begin = out_.exec_ns != 0 ? out_.exec_ns : start_ns;
+    out_.wall.value = static_cast<int64_t>((monotonic_ns() - begin) / 1000);
+    in_.stdio->drain(kDrainMs);
+    check_output();
+    final_look();
+    in_.stdio->finish();
+    if (denials_) {
+      out_.denials_overflowed = denials_->overflowed();
+      out_.denials = denials_->take();
+    }
+    return std::move(out_);
+  }
+
+ private:
+  std::string origin(const char* key) const {
+    const auto found = in_.spec->origins.find(key);
+    return found == in_.spec->origins.end() ? "" : found->second;
+  }
+
+  void hit(const char* name, const char* key, std::string value, const char* enforced_by) {
+    for (LimitHit& known : out_.limits_hit) {
+      if (known.name == name) {
+        ++known.count;
+        return;
+      }
+    }
+    out_.limits_hit.push_back({name, std::move(value), origin(key), enforced_by, 1});
+  }
+
+  void end_it(Verdict verdict) {
+    if (!out_.forced) out_.forced = verdict;
+    in_.launched->send_signal(SIGKILL);
+  }
+
+  Status watch(int fd, uint64_t tag) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = tag;
+    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return Error::from_errno(errno, "watch a descriptor");
+    return {};
+  }
+
+  Status loop() {
+    epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+    if (!epoll_.valid()) return Error::from_errno(errno, "create an epoll instance");
+    SBX_TRY(watch(in_.launched->exec_pipe(), kExec));
+    SBX_TRY(watch(in_.launched->pidfd(), kPid));
+    if (signals_.fd() >= 0) SBX_TRY(watch(signals_.fd(), kSignals));
+    if (in_.launched->event_pipe() >= 0) SBX_TRY(watch(in_.launched->event_pipe(), kEvents));
+    if (limits_.wall) {
+      wall_ = make_timer(limits_.wall->value, 0);
+      SBX_TRY(watch(wall_.get(), kWall));
+    }
+    SBX_TRY(in_.stdio->register_with(epoll_.get(), kStdio));
+    epoll_event events[16];
+    for (;;) {
+      const int count = ::epoll_wait(epoll_.get(), events, 16, -1);
+      if (count < 0 && errno != EINTR) return Error::from_errno(errno, "wait for events");
+      for (int i = 0; i < count; ++i) {
+        const uint64_t tag = events[i].data.u64;
+        if (tag == kPid) {
+          in_.launched->wait_for_end(out_.usage);
+          return {};
+        }
+        SBX_TRY(handle(tag, events[i].events));
+      }
+      check_output();
+    }
+  }
+
+  Status handle(uint64_t tag, uint32_t events) {
+    switch (tag) {
+      case kExec: return on_exec();
+      case kWall:
+        hit("wall", "limits.time", format_duration(*limits_.wall), "timer");
+        end_it(Verdict::timed_out);
+        ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, wall_.get(), nullptr);
+        return {};
+      case kGrace:
+        end_it(Verdict::killed);
+        ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, grace_.get(), nullptr);
+        return {};
+      case kLook: {
+        uint64_t expirations;
+        (void)!::read(look_.get(), &expirations, sizeof expirations);
+        look();
+        return {};
+      }
+      case kDenials:
+        if (!denials_->on_ready()) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, denials_->fd(), nullptr);
+        return {};
+      case kSignals: return on_signal();
+      case kEvents: return on_job_control();
+      default: in_.stdio->on_ready(tag, events); return {};
+    }
+  }
+
+  // End of file on the exec pipe: the payload runs, or the child died on its way there.
+  Status on_exec() {
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, in_.launched->exec_pipe(), nullptr);
+    const ns::StatusPage& page = in_.launched->page();
+    if (page.error_stage != 0 || page.stage < static_cast<uint32_t>(ns::Stage::exec)) return {};
+    out_.ran = true;
+    out_.exec_ns = monotonic_ns();
+    out_.handed_over = in_.launched->receive();
+    UniqueFd& listener = out_.handed_over[ns::kListenerSlot];
+    if (listener.valid()) {
+      denials_.emplace(std::move(listener));
+      out_.listening = true;
+      SBX_TRY(watch(denials_->fd(), kDenials));
+    }
+    UniqueFd& master = out_.handed_over[ns::kTerminalSlot];
+    if (master.valid()) SBX_TRY(in_.stdio->attach_pty(std::move(master)));
+    if (!out_.handed_over[0].valid()) return {};
+    sampler_.emplace(out_.handed_over[0].get());
+    if (limits_.cpu_time || in_.sample_memory || limits_.pids) {
+      look_ = make_timer(kFirstLookMs, kLookMs);
+      SBX_TRY(watch(look_.get(), kLook));
+    }
+    return {};
+  }
+
+  int space_fd() const {
+    if (in_.space_slot < 0 || static_cast<size_t>(in_.space_slot) >= out_.handed_over.size()) return -1;
+    return out_.handed_over[static_cast<size_t>(in_.space_slot)].get();
+  }
+
+  void look_at_disk(uint64_t& used) {
+    if (space_fd() < 0) return;
+    const SpaceLook space = look_at_space(space_fd());
+    used = space.used_bytes;
+    if (space.bytes_exhausted) note_disk(disk_full_, "disk", "limits.disk", format_size(limits_.disk));
+    disk_full_ = space.bytes_exhausted;
+    if (space.inodes_exhausted) note_disk(inodes_full_, "inodes", "limits.inodes", std::to_string(limits_.inodes));
+    inodes_full_ = space.inodes_exhausted;
+  }
+  void note_disk(bool already, const char* name, const char* key, std::string value) {
+    if (!already) hit(name, key, std::move(value), "tmpfs");
+  }
+
+  void look() {
+    const TreeLook tree = sampler_->look();
+    uint64_t disk = 0;
+    look_at_disk(disk);
+    out_.sampled = true;
+    out_.peak_threads = std::max(out_.peak_threads, tree.threads);
+    if (limits_.pids && tree.threads >= *limits_.pids) {
+      if (!pids_full_) hit("pids", "limits.pids", std::to_string(*limits_.pids), "rlimit");
+      pids_full_ = true;
+    } else {
+      pids_full_ = false;
+    }
+    if (limits_.cpu_time && tree.cpu_us >= limits_.cpu_time->value * 1000) {
+      hit("cpu_time", "limits.cpu_time", format_duration(*limits_.cpu_time), "sampling");
+      end_it(Verdict::cpu_time);
+      return;
+    }
+    uint64_t bytes = tree.resident_bytes + disk;
+    if (in_.sample_memory && bytes > limits_.memory->value) {
+      // Resident pages that processes share count once for each of them: look closer before judging, and after an
+      // acquittal only as often as it costs less than a tenth of the time.
+      const uint64_t now = monotonic_ns();
+      if (now < next_exact_ns_) return;
+      bytes = sampler_->exact_bytes() + disk;
+      const uint64_t cost = monotonic_ns() - now;
+      next_exact_ns_ = now + std::min<uint64_t>(cost * 10, 200000000u);
+      if (bytes > limits_.memory->value) {
+        hit("memory", "limits.memory", format_size(*limits_.memory), "sampling");
+        end_it(Verdict::out_of_memory);
+      }
+    }
+    out_.peak_bytes = std::max(out_.peak_bytes, bytes);
+  }
+
+  void final_look() {
+    uint64_t disk = 0;
+    look_at_disk(disk);
+    out_.peak_bytes = std::max({out_.peak_bytes, disk, static_cast<uint64_t>(out_.usage.ru_maxrss) * 1024});
+    const int64_t cpu_us = out_.usage.ru_utime.tv_sec * 1000000 + out_.usage.ru_utime.tv_usec +
+                           out_.usage.ru_stime.tv_sec * 1000000 + out_.usage.ru_stime.tv_usec;
+    // A process that RLIMIT_CPU stopped, or the last look came too late.
+    if (limits_.cpu_time && !out_.forced && cpu_us >= limits_.cpu_time->value * 1000) {
+      hit("cpu_time", "limits.cpu_time", format_duration(*limits_.cpu_time), "rlimit");
+      if (out_.payload_ended && WIFSIGNALED(out_.wait_status)) out_.forced = Verdict::cpu_time;
+    }
+  }
+
+  void check_output() {
+    if (in_.stdio->over_limit() == 0 || output_seen_) return;
+    output_seen_ = true;
+    hit("output", "limits.output", format_size(*limits_.output), "pump");
+    end_it(Verdict::output_limit);
+  }
+
+  Status on_signal() {
+    signalfd_siginfo info{};
+    while (::read(signals_.fd(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+      const int signal = static_cast<int>(info.ssi_signo);
+      if (signal == SIGWINCH) {
+        in_.stdio->on_window_size_change();
+        continue;
+      }
+      if (signal == SIGUSR1 || signal == SIGUSR2) {
+        in_.launched->send_signal(signal);
+        continue;
+      }
+      if (out_.caught_signal != 0) {
+        end_it(Verdict::killed);
+        continue;
+      }
+      out_.caught_signal = signal;
+      in_.launched->send_signal(signal);
+      grace_ = make_timer(kGraceMs, 0);
+      SBX_TRY(watch(grace_.get(), kGrace));
+    }
+    return {};
+  }
+
+  // Ctrl-Z at our terminal stopped the payload: stop as well, so that the caller's shell gets its prompt back.
+  Status on_job_control() {
+    char bytes[64];
+    while (::read(in_.launched->event_pipe(), bytes, sizeof bytes) > 0) {
+    }
+    if (in_.launched->page().stopped == 0) return {};
+    in_.stdio->suspend_terminal();
+    ::kill(::getpid(), SIGSTOP);
+    in_.stdio->resume_terminal();
+    in_.launched->send_signal(SIGCONT);
+    return {};
+  }
+
+  const SuperviseInput& in_;
+  const Limits& limits_;
+  SignalGuard signals_;
+  SuperviseResult out_;
+  UniqueFd epoll_, wall_, look_, grace_;
+  std::optional<TreeSampler> sampler_;
+  std::optional<DenialLog> denials_;
+  bool disk_full_ = false, inodes_full_ = false, pids_full_ = false, output_seen_ = false;
+  uint64_t next_exact_ns_ = 0;
+};
+
+}  // namespace
+
+SuperviseResult supervise(const SuperviseInput& input) { return Supervisor(input).run(); }
+
+}  // namespace sbx::runtime

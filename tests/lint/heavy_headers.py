@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Big third-party headers stay where they are used: heavy_headers.py SOURCE_TREE, or --self-test.
+
+Each costs seconds of compile time, and each is the border to a library: one source file per folder includes it, no
+header of ours does.
+"""
+import pathlib
+import re
+import sys
+import tempfile
+
+# Name -> pattern of the include, and how many source files of which folder may have it.
+HEAVY = {
+    "toml++": (r"toml\+\+/", {"src/policy": 1}),
+    "nlohmann/json": (r"nlohmann/", {"src/runtime": 1, "src/cli": 1}),
+    "CLI11": (r"CLI/", {"src/cli": 1}),
+    "libseccomp": (r"seccomp\.h[>\"]", {"src/seccomp": 1, "tools": 1}),
+    "libcap": (r"sys/capability\.h[>\"]", {"src/ns": 1}),
+    "doctest": (r"doctest/", {}),
+    # Streams and regular expressions bring locales: start-up time and hundreds of KiB.
+    "iostream": (r"iostream>", {}),
+    "regex": (r"regex>", {}),
+}
+
+
+def check(root):
+    problems = []
+    for name, (pattern, allowed) in HEAVY.items():
+        include = re.compile(r'^\s*#\s*include\s+[<"]' + pattern, re.MULTILINE)
+        users = {}
+        for folder in ("src", "tools"):
+            for path in sorted((root / folder).rglob("*")):
+                if path.suffix not in (".h", ".cc", ".c") or not include.search(path.read_text(encoding="utf-8")):
+                    continue
+                relative = path.relative_to(root)
+                if path.suffix == ".h":
+                    problems.append(f"{relative}: a header may not include {name}")
+                else:
+                    users.setdefault(relative.parent.as_posix(), []).append(relative.name)
+        for folder, files in users.items():
+            limit = allowed.get(folder, 0)
+            if len(files) > limit:
+                problems.append(f"{folder}: {name} may be included by {limit} files here, not by {', '.join(files)}")
+    return problems
+
+
+def self_test():
+    clean = {
+        "src/policy/toml.cc": "#include <toml++/toml.h>\n",
+        "src/seccomp/names.cc": "#include <seccomp.h>\n",
+        "src/ns/child.cc": "#include <linux/seccomp.h>\n",
+        "src/cli/main.cc": "#include <CLI/CLI.hpp>\n",
+    }
+    bad = {
+        "second file": {"src/policy/other.cc": "#include <toml++/toml.h>\n"},
+        "wrong folder": {"src/base/x.cc": "#include <nlohmann/json.hpp>\n"},
+        "header": {"src/runtime/x.h": "#include <nlohmann/json.hpp>\n"},
+        "test framework in the program": {"src/base/x.cc": "#include <doctest/doctest.h>\n"},
+        "capability header": {"src/runtime/x.cc": "#include <sys/capability.h>\n"},
+        "streams": {"src/cli/x.cc": "# include <iostream>\n"},
+    }
+    failures = []
+    if problems := run_on(clean):
+        failures.append(f"a clean tree has problems: {problems}")
+    for title, change in bad.items():
+        if len(run_on({**clean, **change})) != 1:
+            failures.append(f"{title}: expected exactly one problem, got {run_on({**clean, **change})}")
+    return failures
+
+
+def run_on(files):
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        for name, text in files.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text, encoding="utf-8")
+        return check(root)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    found = self_test() if sys.argv[1] == "--self-test" else check(pathlib.Path(sys.argv[1]))
+    print("\n".join(found) or "heavy headers: ok")
+    sys.exit(1 if found else 0)

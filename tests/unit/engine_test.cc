@@ -1,0 +1,121 @@
+// Parts of the engine that need no sandbox: leases, statuses, the sampler on this very process.
+#include <doctest/doctest.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "runtime/outcome.h"
+#include "runtime/sampler.h"
+#include "runtime/uid_lease.h"
+
+using namespace sbx;
+using namespace sbx::runtime;
+
+TEST_CASE("uids are leased far above what anybody assigns, or from a 16-bit map's free middle, or not at all") {
+  CHECK(choose_uid_range("         0          0 4294967295\n").first == 1900000000u);
+  CHECK(choose_uid_range("         0     100000      65536\n").first == 50000u);
+  CHECK(choose_uid_range("         0       1000          1\n").count == 0);
+  CHECK(choose_uid_range("         0       1000          1\n         1     100000      65536\n").first == 50000u);
+  CHECK(choose_uid_range("").count == 0);
+  CHECK(choose_uid_range("garbage\n").count == 0);
+}
+
+TEST_CASE("two leases differ, and a lease ends with its descriptor") {
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: leases are root's");
+    return;
+  }
+  char directory[] = "/tmp/sbx-lease-XXXXXX";
+  REQUIRE(::mkdtemp(directory) != nullptr);
+  const UidRange two{1000000, 2};
+  {
+    Result<UidLease> first = lease_uid(two, directory);
+    Result<UidLease> second = lease_uid(two, directory);
+    REQUIRE(first.ok());
+    REQUIRE(second.ok());
+    CHECK(first.value().uid != second.value().uid);
+    Result<UidLease> third = lease_uid(two, directory);
+    REQUIRE_FALSE(third.ok());
+    CHECK(third.error().kind() == ErrorKind::resource);
+  }
+  CHECK(lease_uid(two, directory).ok());
+  ::unlink((std::string(directory) + "/uids").c_str());
+  ::rmdir(directory);
+}
+
+TEST_CASE("exit statuses follow the table") {
+  Outcome outcome;
+  outcome.verdict = Verdict::exited;
+  outcome.exit_code = 42;
+  CHECK(exit_status(outcome) == 42);
+  outcome.verdict = Verdict::signaled;
+  outcome.signal = SIGSEGV;
+  CHECK(exit_status(outcome) == 139);
+  outcome.verdict = Verdict::timed_out;
+  CHECK(exit_status(outcome) == 124);
+  outcome.verdict = Verdict::cpu_time;
+  CHECK(exit_status(outcome) == 124);
+  outcome.verdict = Verdict::out_of_memory;
+  CHECK(exit_status(outcome) == 137);
+  outcome.verdict = Verdict::output_limit;
+  CHECK(exit_status(outcome) == 137);
+  outcome.verdict = Verdict::denied;
+  CHECK(exit_status(outcome) == 159);
+  outcome.verdict = Verdict::killed;
+  outcome.signal = SIGTERM;
+  CHECK(exit_status(outcome) == 143);
+  outcome.verdict = Verdict::setup_failed;
+  CHECK(exit_status(outcome) == 125);
+  outcome.setup_error = Error(ErrorKind::not_found, "x");
+  CHECK(exit_status(outcome) == 127);
+  outcome.setup_error = Error(ErrorKind::not_executable, "x");
+  CHECK(exit_status(outcome) == 126);
+}
+
+TEST_CASE("the sampler sees memory, threads and CPU time of every process, and exact shares count shared pages once") {
+  int ready[2], hold[2];
+  REQUIRE(::pipe(ready) == 0);
+  REQUIRE(::pipe(hold) == 0);
+  constexpr size_t kSize = 32 << 20;
+  void* shared = ::mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(shared != MAP_FAILED);
+  std::memset(shared, 1, kSize);
+  const int proc = ::open("/proc", O_RDONLY | O_DIRECTORY);
+  TreeSampler before(proc);
+  const TreeLook look_before = before.look();
+  const uint64_t exact_before = before.exact_bytes();
+  pid_t children[4];
+  for (pid_t& child : children) {
+    child = ::fork();
+    if (child == 0) {
+      ::close(hold[1]);
+      volatile char sum = 0;
+      for (size_t i = 0; i < kSize; i += 4096) sum = static_cast<char>(sum + static_cast<char*>(shared)[i]);
+      (void)!::write(ready[1], "r", 1);
+      char byte;
+      (void)!::read(hold[0], &byte, 1);
+      ::_exit(0);
+    }
+  }
+  char byte;
+  for (size_t i = 0; i < 4; ++i) REQUIRE(::read(ready[0], &byte, 1) == 1);
+  const TreeLook look = before.look();
+  const uint64_t exact = before.exact_bytes();
+  CHECK(look.threads >= look_before.threads + 4 - 2);  // other processes of the host come and go
+  CHECK(look.resident_bytes > look_before.resident_bytes + 2 * kSize);
+  CHECK(exact < exact_before + 2 * kSize);
+  CHECK(look.cpu_us >= look_before.cpu_us);
+  ::close(hold[1]);
+  for (const pid_t child : children) ::waitpid(child, nullptr, 0);
+  ::close(hold[0]);
+  ::close(ready[0]);
+  ::close(ready[1]);
+  ::close(proc);
+  ::munmap(shared, kSize);
+}

@@ -1,0 +1,104 @@
+#include "runtime/runner.h"
+
+#include <doctest/doctest.h>
+
+using namespace sbx;
+using namespace sbx::runtime;
+
+namespace {
+
+std::vector<RunnerSpec> some_runners() {
+  RunnerSpec python;
+  python.name = "python";
+  python.title = "Python";
+  python.aliases = {"py", "python3"};
+  python.extensions = {".py"};
+  python.interpreters = {"python", "python3"};
+  python.commands = {"python3", "python"};
+  RunnerSpec cpp;
+  cpp.name = "cpp";
+  cpp.title = "C++";
+  cpp.aliases = {"c++"};
+  cpp.extensions = {".cpp", ".C"};
+  return {python, cpp};
+}
+
+std::string chosen(const std::string& language, const std::string& name, std::string_view head) {
+  static const std::vector<RunnerSpec> runners = some_runners();
+  const Result<LanguageChoice> choice = choose_language(runners, language, name, head);
+  return choice.ok() ? choice.value().runner->name : "error: " + choice.error().text();
+}
+
+}  // namespace
+
+TEST_CASE("the language comes from --lang, else the extension, else the #! line") {
+  CHECK(chosen("cpp", "x.py", "#!/usr/bin/python3\n") == "cpp");
+  CHECK(chosen("PY", "x", "") == "python");
+  CHECK(chosen("", "x.cpp", "#!/usr/bin/python3\n") == "cpp");
+  CHECK(chosen("", "x.CPP", "") == "cpp");
+  CHECK(chosen("", "x", "#!/usr/bin/env python3.12\nprint()") == "python");
+  CHECK(chosen("", "x.weird", "#!/usr/bin/env python3") == "python");
+  CHECK(chosen("", "", "#!/opt/bin/python3.11\n") == "python");
+}
+
+TEST_CASE("a language that cannot be told is an error that lists those there are") {
+  const std::vector<RunnerSpec> runners = some_runners();
+  const Result<LanguageChoice> mistyped = choose_language(runners, "pyton", "x", "");
+  REQUIRE(!mistyped.ok());
+  CHECK(mistyped.error().kind() == ErrorKind::usage);
+  CHECK(mistyped.error().text() == "unknown language 'pyton': did you mean 'python'?");
+  CHECK(mistyped.error().hint() == "languages: python and cpp");
+  CHECK(chosen("", "notes.txt", "hello") ==
+        "error: which language is 'notes.txt'? It has the unknown extension '.txt' and no #! line");
+  CHECK(chosen("", ".py", "hello") == "error: which language is '.py'? It has no extension and no #! line");
+  CHECK(chosen("", "", "hello") == "error: which language is it? The program has neither a file name nor a #! line");
+  CHECK(chosen("", "x", "#!/usr/bin/perl") == "error: the #! line names 'perl', which no language here claims");
+}
+
+TEST_CASE("the interpreter of a #! line is found behind env, its flags and assignments") {
+  CHECK(shebang_interpreter("#!/bin/sh\n") == "sh");
+  CHECK(shebang_interpreter("#! /usr/bin/env  -S A=1 node --flag\nx") == "node");
+  CHECK(shebang_interpreter("#!/usr/bin/env\n") == "");
+  CHECK(shebang_interpreter("#!\n/bin/sh") == "");
+  CHECK(shebang_interpreter("print()") == "");
+  CHECK(shebang_interpreter("") == "");
+}
+
+TEST_CASE("placeholders expand to words and parts of words") {
+  StepValues values;
+  values.tool = "/usr/bin/g++";
+  values.source = "/box/a b.cpp";
+  values.output = "/run/sbx/build/a b";
+  values.arguments = {"x", "", "{src}"};
+  values.flags = {"-Wall"};
+  const Result<std::vector<std::string>> words =
+      expand_words({"{tool}", "-I{src_dir}", "{src}", "{flags}", "-o", "{out}", "{args}"}, values, "cpp.toml");
+  REQUIRE(words.ok());
+  CHECK(words.value() == std::vector<std::string>{"/usr/bin/g++", "-I/box", "/box/a b.cpp", "-Wall", "-o",
+                                                  "/run/sbx/build/a b", "x", "", "{src}"});
+}
+
+TEST_CASE("an unknown placeholder is an error of the runner's file") {
+  for (const char* word : {"{nothing}", "-x{args}", "{flags},", "{src"}) {
+    const Result<std::vector<std::string>> words = expand_words({"{tool}", word}, {"t", "s", "o", {}, {}}, "x.toml");
+    REQUIRE(!words.ok());
+    CHECK(words.error().kind() == ErrorKind::policy);
+    CHECK(words.error().origin() == "x.toml");
+  }
+  CHECK(!expand_words({"{args}"}, {"t", "s", "o", {}, {}}, "x.toml").ok());
+}
+
+TEST_CASE("a built program is called like its source") {
+  CHECK(output_name("main.cpp") == "main");
+  CHECK(output_name("a.b.cpp") == "a.b");
+  CHECK(output_name("main") == "main");
+  CHECK(output_name(".cpp") == ".cpp");
+  CHECK(output_name("..") == "program");
+}
+
+TEST_CASE("a runner is found by a command's name") {
+  const std::vector<RunnerSpec> runners = some_runners();
+  REQUIRE(runner_of_command(runners, "python") != nullptr);
+  CHECK(runner_of_command(runners, "python")->name == "python");
+  CHECK(runner_of_command(runners, "perl") == nullptr);
+}

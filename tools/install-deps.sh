@@ -1,0 +1,75 @@
+#!/bin/sh
+# install-deps.sh [build|test|lint|fuzz]…: installs what is missing for these steps (build when none is named), and only
+# that; silent and quick when nothing is. Debian and Ubuntu packages, as root or through sudo; otherwise it prints the
+# command that does it and fails.
+set -eu
+
+missing=""
+need() { # need PACKAGE file FILE… | need PACKAGE command NAME…: any one of them will do
+  package=$1 kind=$2
+  shift 2
+  for thing; do
+    case $kind in
+      command) command -v "$thing" >/dev/null 2>&1 && return 0 ;;
+      header)
+        for folder in /usr/include /usr/local/include "/usr/include/$(uname -m)-linux-gnu"; do
+          [ -e "$folder/$thing" ] && return 0
+        done ;;
+      library)
+        for folder in "/usr/lib/$(uname -m)-linux-gnu" /usr/lib64 /usr/lib /usr/local/lib; do
+          [ -e "$folder/$thing" ] && return 0
+        done ;;
+    esac
+  done
+  missing="$missing $package"
+}
+
+build() {
+  need cmake command cmake
+  need ninja-build command ninja
+  need g++ command g++
+  need libc6-dev library libc.a
+  need libseccomp-dev library libseccomp.a
+  need libcap-dev library libcap.a
+  need libmd-dev library libmd.a
+  need libcli11-dev header CLI/CLI.hpp
+  need nlohmann-json3-dev header nlohmann/json.hpp
+  need libtomlplusplus-dev header toml++/toml.h
+  need doctest-dev header doctest/doctest.h
+  need python3 command python3
+}
+
+[ $# -gt 0 ] || set -- build
+for step; do
+  case $step in
+    build | test) build ;;
+    lint) build; need clang-tidy command clang-tidy clang-tidy-14 ;;
+    fuzz) build; need clang command clang ;;
+    *) echo "install-deps.sh: unknown step '$step' (build, test, lint, fuzz)" >&2; exit 2 ;;
+  esac
+done
+missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ' | sed 's/^ *//; s/ *$//')
+[ -n "$missing" ] || exit 0
+
+by_hand() {
+  echo "missing: $missing" >&2
+  echo "install it with:  $1" >&2
+  exit 1
+}
+install="apt-get install -y --no-install-recommends $missing"
+if ! command -v apt-get >/dev/null 2>&1; then
+  by_hand "your package manager (the names above are Debian's)"
+fi
+if [ "$(id -u)" -eq 0 ]; then
+  as_root=""
+elif command -v sudo >/dev/null 2>&1 && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
+  as_root="sudo"
+else
+  by_hand "sudo apt-get update && sudo $install"
+fi
+
+echo "installing what is missing: $missing"
+run_apt() { $as_root env DEBIAN_FRONTEND=noninteractive apt-get -q "$@"; }
+# Package lists may be absent or old: ask for new ones only when something is to be installed.
+run_apt update
+run_apt install -y --no-install-recommends $missing
