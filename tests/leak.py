@@ -56,14 +56,34 @@ def text_of(path):
         return b""
 
 
+def namespace_of(pid, kind):
+    try:
+        return os.readlink(f"/proc/{pid}/ns/{kind}")
+    except OSError:
+        return ""
+
+
+def is_orphan(pid):
+    """The first process of a pid namespace below ours whose parent is no program that makes sandboxes."""
+    mine = namespace_of("self", "pid")
+    words = text_of(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    if len(words) < 2 or namespace_of(pid, "pid") in ("", mine):
+        return False
+    parent = words[1].decode()
+    if parent == "0" or namespace_of(parent, "pid") != mine:
+        return False
+    return not re.search(rb"sbx|bwrap|unshare|floor", text_of(f"/proc/{parent}/cmdline"))
+
+
 class Count:
     """Everything that is counted, as comparable sets and numbers."""
 
-    def __init__(self, marker):
+    def __init__(self, marker, binary):
         self.values = {}
+        binary = os.fsencode(str(binary))
         pids = [name for name in os.listdir("/proc") if name.isdigit()]
         self.values["processes of the runs"] = frozenset(
-            p for p in pids if marker in text_of(f"/proc/{p}/cmdline") or marker in text_of(f"/proc/{p}/environ"))
+            p for p in pids if binary in text_of(f"/proc/{p}/cmdline") or marker in text_of(f"/proc/{p}/environ"))
         # Zombies have no command line; ours would be children of this driver.
         self.values["children of the driver"] = len(harness.children_of(os.getpid()))
         self.values["mounts"] = tuple(sorted(line.split(b" ", 1)[1].split(b" ", 1)[1] for line in text_of("/proc/self/mountinfo").splitlines()))
@@ -89,14 +109,10 @@ class Count:
             if f"{os.major(state.st_dev):02x}:{os.minor(state.st_dev):02x}:{state.st_ino}" in held:
                 leases.append(str(path))
         self.values["uid leases held"] = frozenset(leases)
+        # Other sandboxes may live on this machine meanwhile: those have a parent outside. What is left behind has lost it.
+        orphans = [pid for pid in pids if is_orphan(pid)]
         for kind in ("net", "mnt", "pid", "user"):
-            found = set()
-            for pid in pids:
-                try:
-                    found.add(os.readlink(f"/proc/{pid}/ns/{kind}"))
-                except OSError:
-                    pass
-            self.values[f"{kind} namespaces"] = len(found)
+            self.values[f"{kind} namespaces without a supervisor"] = frozenset(filter(None, (namespace_of(pid, kind) for pid in orphans)))
         groups = set()
         for root in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup"):
             for directory, names, _files in os.walk(root):
@@ -136,7 +152,7 @@ def run(identity, binary, probe, runs, kills, jobs, seed, base):
         words = [str(probe) if w == "PROBE" else w.replace("PROBE:", f"{probe}:").replace("WORK", work) for w in arguments]
         if "PROBE" in arguments:
             words[0:0] = ["--mount", str(probe)]
-        return subprocess.Popen([str(binary), "exec", *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        return subprocess.Popen([str(binary), "exec", "--env", f"LEAK_MARKER={marker.decode()}", *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                 stderr=subprocess.PIPE, env=env, cwd=work, **identity.popen_arguments())
 
     # A long time for the kills' payloads, so that the instant decides where in its life sbx is hit.
@@ -184,7 +200,7 @@ def run(identity, binary, probe, runs, kills, jobs, seed, base):
     # Whatever is made once and kept (caches, lease directories) is made before the first count.
     for arguments in (["--", "true"], KINDS[11][1]):
         start(arguments).communicate(timeout=30)
-    before = Count(marker)
+    before = Count(marker, binary)
     began = time.monotonic()
     threads = [threading.Thread(target=worker) for _ in range(jobs)]
     for thread in threads:
@@ -196,7 +212,7 @@ def run(identity, binary, probe, runs, kills, jobs, seed, base):
 
     end = time.monotonic() + 2
     while True:
-        differences = before.differences(Count(marker))
+        differences = before.differences(Count(marker, binary))
         if not differences or time.monotonic() > end:
             break
         time.sleep(0.05)

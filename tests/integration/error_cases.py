@@ -2,7 +2,7 @@
 
 import os
 
-from harness import Skip, case
+from harness import case
 
 
 @case("a missing FILE is wrong usage: 2, named, with the cause in words", needs="python")
@@ -113,14 +113,6 @@ def verbose(t):
 def no_color(t):
     done = t.sbx("run", "nowhere.py", env={"NO_COLOR": "1"})
     t.true(b"\x1b" not in done.err, done.describe())
-
-
-@case("doctor says what this host allows")
-def doctor(t):
-    done = t.sbx("doctor")
-    if done.status == 2:
-        raise Skip("doctor is a later command")
-    t.true(len(done.out) > 50, done.describe())
 
 
 @case("the binary needs no file beside it and no shared library")

@@ -348,7 +348,7 @@ def tty_eof(t):
 
 @case("^C reaches the payload as SIGINT; a program that does not handle it ends with 130", needs="python")
 def tty_interrupt(t):
-    term = Terminal(t, "run", "--lang", "python", "-c", "import time\nprint('up', flush=True)\ntry: time.sleep(30)\nexcept KeyboardInterrupt: print('caught'); raise SystemExit(4)")
+    term = Terminal(t, "run", "--lang", "python", "-c", "import time\ntry:\n print('up', flush=True)\n time.sleep(30)\nexcept KeyboardInterrupt: print('caught'); raise SystemExit(4)")
     term.read_until(rb"up")
     term.write(b"\x03")
     term.read_until(rb"caught")
