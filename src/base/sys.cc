@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
@@ -125,17 +126,24 @@ Status write_all(int fd, std::string_view bytes) {
   return {};
 }
 
-Result<std::string> read_all(int fd, size_t limit) {
+Result<std::string> read_some(int fd, size_t limit) {
   std::string content;
   char buffer[65536];
-  for (;;) {
-    const size_t got = SBX_TRY(read(fd, buffer, sizeof buffer));
-    if (got == 0) return content;
-    if (content.size() + got > limit) {
-      return Error(ErrorKind::resource, "more than " + std::to_string(limit) + " bytes");
-    }
+  while (content.size() < limit) {
+    const size_t got = SBX_TRY(read(fd, buffer, std::min(sizeof buffer, limit - content.size())));
+    if (got == 0) break;
     content.append(buffer, got);
   }
+  return content;
+}
+
+Result<std::string> read_all(int fd, size_t limit) {
+  std::string content = SBX_TRY(read_some(fd, limit));
+  char more;
+  if (content.size() == limit && SBX_TRY(read(fd, &more, 1)) != 0) {
+    return Error(ErrorKind::resource, "more than " + std::to_string(limit) + " bytes");
+  }
+  return content;
 }
 
 Status mkdirat(int dirfd, const std::string& path, mode_t mode) {

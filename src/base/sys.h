@@ -46,6 +46,8 @@ Result<size_t> read(int fd, void* buffer, size_t size);  // 0 at end of file
 Result<size_t> write(int fd, const void* buffer, size_t size);
 // Writes everything or fails.
 Status write_all(int fd, std::string_view bytes);
+// Reads to the end or to `limit` bytes, whichever comes first.
+Result<std::string> read_some(int fd, size_t limit);
 // Reads to the end, refusing more than `limit` bytes (ErrorKind::resource).
 Result<std::string> read_all(int fd, size_t limit);
 

@@ -566,6 +566,9 @@ void reap(const ChildPlan& plan, long payload) noexcept {
 [[noreturn]] void run_child(const ChildPlan& plan) noexcept {
   const uint64_t all = ~uint64_t{0};
   call(SYS_rt_sigprocmask, SIG_SETMASK, &all, nullptr, 8);
+  // A caller that ignores SIGCHLD would have init's children vanish without a word.
+  const KernelSigaction action{};
+  call(SYS_rt_sigaction, SIGCHLD, &action, nullptr, 8);
   call(SYS_close, plan.hold_write);
   call(SYS_umask, 0);
   for (size_t i = 0; i < plan.wipe_size; ++i) {

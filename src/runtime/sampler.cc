@@ -5,10 +5,16 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <string>
+
+#include "base/sys.h"
+#include "base/text.h"
+#include "base/unique_fd.h"
 
 namespace sbx::runtime {
 namespace {
@@ -32,6 +38,12 @@ size_t read_at(int directory, const char* name, char* buffer, size_t size) {
   if (got <= 0) return 0;
   buffer[got] = '\0';
   return static_cast<size_t>(got);
+}
+
+// The value of a "Key:   123 kB" line, in bytes.
+uint64_t kilobytes(const char* text, const char* key) {
+  const char* line = std::strstr(text, key);
+  return line != nullptr ? std::strtoull(line + std::strlen(key), nullptr, 10) * 1024 : 0;
 }
 
 // Calls visit(name, pid) for each process.
@@ -86,28 +98,57 @@ TreeLook TreeSampler::look() {
   return sum;
 }
 
-uint64_t TreeSampler::exact_bytes() {
-  uint64_t sum = 0;
+TreeSampler::Exact TreeSampler::exact() {
+  Exact sum;
   each_process(proc_, [&](const char* name, int pid) {
     if (pid == 1) return;
     char path[32];
     std::snprintf(path, sizeof path, "%s/smaps_rollup", name);
     char text[2048];
     if (read_at(proc_, path, text, sizeof text) != 0) {
-      for (const char* key : {"\nPss_Anon:", "\nPss_Shmem:"}) {
-        const char* line = std::strstr(text, key);
-        if (line != nullptr) sum += std::strtoull(line + std::strlen(key), nullptr, 10) * 1024;
-      }
+      sum.private_bytes += kilobytes(text, "\nPss_Anon:");
+      sum.shared_bytes += kilobytes(text, "\nPss_Shmem:");
       return;
     }
     // Not ours to read (not dumpable): what statm says must do.
     std::snprintf(path, sizeof path, "%s/statm", name);
     unsigned long long size = 0, rss = 0;
     if (read_at(proc_, path, text, sizeof text) != 0 && std::sscanf(text, "%llu %llu", &size, &rss) == 2) {
-      sum += rss * kPage;
+      sum.private_bytes += rss * kPage;
     }
   });
   return sum;
+}
+
+uint64_t TreeSampler::shared_bytes() {
+  std::map<uint64_t, uint64_t> sizes;  // inode → the largest extent seen
+  each_process(proc_, [&](const char* name, int pid) {
+    if (pid == 1) return;
+    char path[32];
+    std::snprintf(path, sizeof path, "%s/maps", name);
+    const UniqueFd fd(::openat(proc_, path, O_RDONLY | O_CLOEXEC));
+    if (!fd.valid()) return;
+    // A payload can have 65530 mappings; what lies beyond the first megabyte of text is not looked at.
+    const Result<std::string> maps = sys::read_some(fd.get(), size_t{1} << 20);
+    if (!maps.ok()) return;
+    for (const std::string& line : split(maps.value(), '\n')) {
+      unsigned long long from = 0, to = 0, offset = 0, inode = 0;
+      char permissions[8];
+      if (std::sscanf(line.c_str(), "%llx-%llx %7s %llx %*s %llu", &from, &to, permissions, &offset, &inode) != 5) continue;
+      // Files of the private tmpfs are counted there; these have no name that can be opened.
+      if (permissions[3] != 's' || line.find("/dev/zero (deleted)") == std::string::npos) continue;
+      uint64_t& size = sizes[inode];
+      size = std::max<uint64_t>(size, offset + (to - from));
+    }
+  });
+  uint64_t sum = 0;
+  for (const auto& [inode, size] : sizes) sum += size;
+  return sum;
+}
+
+uint64_t host_shared_bytes() {
+  char text[4096];
+  return read_at(AT_FDCWD, "/proc/meminfo", text, sizeof text) != 0 ? kilobytes(text, "\nShmem:") : 0;
 }
 
 SpaceLook look_at_space(int fd) {

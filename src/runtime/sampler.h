@@ -22,15 +22,26 @@ class TreeSampler {
   explicit TreeSampler(int proc) : proc_(proc) {}
 
   TreeLook look();
+  // Bytes of shared anonymous memory that the tree could hold without having it mapped in: pages that a process
+  // touched and left behind in a mapping that others still have, though none of them ever looked. An upper bound: the
+  // sum of such mappings' sizes.
+  uint64_t shared_bytes();
   // Proportional shares instead of resident pages: pages shared inside the sandbox count once, those shared with the
   // host's page cache hardly. Dear (up to a millisecond for each process); for when look() passes the limit.
-  uint64_t exact_bytes();
+  struct Exact {
+    uint64_t private_bytes = 0;
+    uint64_t shared_bytes = 0;
+  };
+  Exact exact();
 
  private:
   int proc_;  // borrowed
   int64_t lost_us_ = 0;  // of processes that vanished without showing up in anybody's children
   int64_t last_us_ = 0;
 };
+
+// Shared memory of the whole host (Shmem of /proc/meminfo), in bytes; 0 when it cannot be read.
+uint64_t host_shared_bytes();
 
 // Bytes and inodes in use on the file system of `fd`, and whether either is exhausted.
 struct SpaceLook {

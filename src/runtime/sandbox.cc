@@ -299,6 +299,9 @@ class Run {
     fill_setup_times(outcome, launched.page(), start_ns, clone_ns, run.exec_ns);
     outcome.out = stdio->result(1);
     outcome.err = stdio->result(2);
+    // What the payload wrote beyond the limit was never read: nobody knows how much it was.
+    if (stdio->over_limit() == 1) outcome.out.truncated = true;
+    if (stdio->over_limit() == 2) outcome.err.truncated = true;
     outcome.stderr_tail = stdio->stderr_tail();
     if (run.error) return std::move(*run.error).with_context("supervising the sandbox");
     const ns::StatusPage& page = launched.page();

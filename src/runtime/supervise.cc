@@ -211,6 +211,7 @@ class Supervisor {
     UniqueFd& master = out_.handed_over[ns::kTerminalSlot];
     if (master.valid()) SBX_TRY(in_.stdio->attach_pty(std::move(master)));
     if (!out_.handed_over[0].valid()) return {};
+    if (in_.sample_memory) host_shared_before_ = host_shared_bytes();
     sampler_.emplace(out_.handed_over[0].get());
     if (limits_.cpu_time || in_.sample_memory || limits_.pids) {
       look_ = make_timer(kFirstLookMs, kLookMs);
@@ -254,21 +255,29 @@ class Supervisor {
       end_it(Verdict::cpu_time);
       return;
     }
-    uint64_t bytes = tree.resident_bytes + disk;
-    if (in_.sample_memory && bytes > limits_.memory->value) {
-      // Resident pages that processes share count once for each of them: look closer before judging, and after an
-      // acquittal only as often as it costs less than a tenth of the time.
-      const uint64_t now = monotonic_ns();
-      if (now < next_exact_ns_) return;
-      bytes = sampler_->exact_bytes() + disk;
-      const uint64_t cost = monotonic_ns() - now;
-      next_exact_ns_ = now + std::min<uint64_t>(cost * 10, 200000000u);
-      if (bytes > limits_.memory->value) {
-        hit("memory", "limits.memory", format_size(*limits_.memory), "sampling");
-        end_it(Verdict::out_of_memory);
-      }
-    }
+    if (in_.sample_memory) judge_memory(tree, disk);
+    out_.peak_bytes = std::max(out_.peak_bytes, tree.resident_bytes + disk);
+  }
+
+  // Resident pages that processes share count once for each of them, and shared pages that nobody has mapped in count
+  // for none: look closer before judging, and after an acquittal only as often as it costs less than a tenth of the
+  // time.
+  void judge_memory(const TreeLook& tree, uint64_t disk) {
+    const uint64_t limit = limits_.memory->value;
+    const uint64_t host = host_shared_bytes();
+    const uint64_t grown = host > host_shared_before_ + disk ? host - host_shared_before_ - disk : 0;
+    if (tree.resident_bytes + disk + grown <= limit) return;
+    const uint64_t now = monotonic_ns();
+    if (now < next_exact_ns_) return;
+    const TreeSampler::Exact exact = sampler_->exact();
+    // Others' shared memory grows too; the payload's is bounded by what it has mapped.
+    const uint64_t unseen = grown > exact.shared_bytes ? std::min(grown, sampler_->shared_bytes()) : 0;
+    const uint64_t bytes = exact.private_bytes + std::max(exact.shared_bytes, unseen) + disk;
+    next_exact_ns_ = now + std::min<uint64_t>((monotonic_ns() - now) * 10, 200000000u);
+    if (bytes <= limit) return;
     out_.peak_bytes = std::max(out_.peak_bytes, bytes);
+    hit("memory", "limits.memory", format_size(*limits_.memory), "sampling");
+    end_it(Verdict::out_of_memory);
   }
 
   void final_look() {
@@ -337,6 +346,7 @@ class Supervisor {
   std::optional<DenialLog> denials_;
   bool disk_full_ = false, inodes_full_ = false, pids_full_ = false, output_seen_ = false;
   uint64_t next_exact_ns_ = 0;
+  uint64_t host_shared_before_ = 0;
 };
 
 }  // namespace

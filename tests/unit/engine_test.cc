@@ -17,6 +17,10 @@
 using namespace sbx;
 using namespace sbx::runtime;
 
+namespace {
+uint64_t total(const TreeSampler::Exact& exact) { return exact.private_bytes + exact.shared_bytes; }
+}  // namespace
+
 TEST_CASE("uids are leased far above what anybody assigns, or from a 16-bit map's free middle, or not at all") {
   CHECK(choose_uid_range("         0          0 4294967295\n").first == 1900000000u);
   CHECK(choose_uid_range("         0     100000      65536\n").first == 50000u);
@@ -89,7 +93,7 @@ TEST_CASE("the sampler sees memory, threads and CPU time of every process, and e
   const int proc = ::open("/proc", O_RDONLY | O_DIRECTORY);
   TreeSampler before(proc);
   const TreeLook look_before = before.look();
-  const uint64_t exact_before = before.exact_bytes();
+  const uint64_t exact_before = total(before.exact());
   pid_t children[4];
   for (pid_t& child : children) {
     child = ::fork();
@@ -106,7 +110,8 @@ TEST_CASE("the sampler sees memory, threads and CPU time of every process, and e
   char byte;
   for (size_t i = 0; i < 4; ++i) REQUIRE(::read(ready[0], &byte, 1) == 1);
   const TreeLook look = before.look();
-  const uint64_t exact = before.exact_bytes();
+  const uint64_t exact = total(before.exact());
+  CHECK(before.shared_bytes() >= kSize);
   CHECK(look.threads >= look_before.threads + 4 - 2);  // other processes of the host come and go
   CHECK(look.resident_bytes > look_before.resident_bytes + 2 * kSize);
   CHECK(exact < exact_before + 2 * kSize);
