@@ -694,13 +694,16 @@ Status Execution::plan_stdio() {
   const bool always = request_.tty == TtyMode::always;
   if (request_.tty != TtyMode::never) {
     plan.stdin_tty = plan.stdin_fd == STDIN_FILENO && ::isatty(STDIN_FILENO) == 1;
-    plan.out.tty = always || (automatic && plan.out.forward_fd >= 0 && ::isatty(STDOUT_FILENO) == 1);
-    plan.err.tty = always || (automatic && plan.err.forward_fd >= 0 && ::isatty(STDERR_FILENO) == 1);
+    // Captured streams are bytes for a machine, whatever --tty says.
+    plan.out.tty = plan.out.forward_fd >= 0 && (always || (automatic && ::isatty(STDOUT_FILENO) == 1));
+    plan.err.tty = plan.err.forward_fd >= 0 && (always || (automatic && ::isatty(STDERR_FILENO) == 1));
   }
   if (plan.stdin_tty || plan.out.tty || plan.err.tty) {
     for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
       if (plan.terminal_fd < 0 && ::isatty(fd) == 1) plan.terminal_fd = fd;
     }
+    // --tty=always behind pipes: what the payload's terminal shows goes to stdout.
+    if (plan.terminal_fd < 0) plan.terminal_fd = STDOUT_FILENO;
   }
   return {};
 }
