@@ -50,22 +50,22 @@ Error Error::from_errno(int errnum, const std::string& what) {
   return error;
 }
 
-Error&& Error::with_context(std::string frame) && {
+Error Error::with_context(std::string frame) && {
   context_.push_back(std::move(frame));
   return std::move(*this);
 }
 
-Error&& Error::with_hint(std::string hint) && {
+Error Error::with_hint(std::string hint) && {
   hint_ = std::move(hint);
   return std::move(*this);
 }
 
-Error&& Error::with_origin(std::string origin) && {
+Error Error::with_origin(std::string origin) && {
   origin_ = std::move(origin);
   return std::move(*this);
 }
 
-Error&& Error::with_stage(std::string stage) && {
+Error Error::with_stage(std::string stage) && {
   stage_ = std::move(stage);
   return std::move(*this);
 }

@@ -37,12 +37,14 @@ class Error {
   // ENOSPC …: resource; else system).
   static Error from_errno(int errnum, const std::string& what);
 
-  Error&& with_context(std::string frame) &&;
-  Error&& with_hint(std::string hint) &&;
+  // By value, not by reference: `error = std::move(error).with_hint(…)` would otherwise move the object into itself and
+  // leave it empty.
+  Error with_context(std::string frame) &&;
+  Error with_hint(std::string hint) &&;
   // Where the offending setting came from: "file.toml:3:7" or "flag --mount".
-  Error&& with_origin(std::string origin) &&;
+  Error with_origin(std::string origin) &&;
   // The set-up stage or compile step that failed, for results.
-  Error&& with_stage(std::string stage) &&;
+  Error with_stage(std::string stage) &&;
 
   ErrorKind kind() const { return kind_; }
   int errnum() const { return errnum_; }  // 0 when no system call was involved
