@@ -37,6 +37,8 @@ class Error {
   // ENOSPC …: resource; else system).
   static Error from_errno(int errnum, const std::string& what);
 
+  // By value, not by reference: `error = std::move(error).with_hint(…)` would otherwise move the object into itself and
+  // leave it empty.
   Error with_context(std::string frame) &&;
   Error with_hint(std::string hint) &&;
   // Where the offending setting came from: "file.toml:3:7" or "flag --mount".

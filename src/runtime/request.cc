@@ -588,6 +588,12 @@ Status Execution::choose_command() {
     const bool visible = is_visible(path) || std::any_of(shared_.begin(), shared_.end(), seen) ||
                          path_is_under(path, kBoxDirectory);
     if (!visible && sys::stat(path).ok()) {
+      // What the policy makes at this very place (the synthetic /etc/passwd) is there, whatever the host's is.
+      const SandboxSpec spec = SBX_TRY(make_spec(command_, shared_, false));
+      const auto made_there = [&](const FsOp& op) {
+        return std::visit([&](const auto& any) { return any.target == path; }, op);
+      };
+      if (std::any_of(spec.fs.begin(), spec.fs.end(), made_there)) return {};
       Error error(ErrorKind::not_found, "'" + printable(word) + "' is on this host, but not in the sandbox");
       const Result<std::string> directory = sys::realpath(dir_name(path));
       if (!directory.ok() || !check_mount_source(directory.value(), 0, facts_, "").ok()) {
@@ -688,13 +694,16 @@ Status Execution::plan_stdio() {
   const bool always = request_.tty == TtyMode::always;
   if (request_.tty != TtyMode::never) {
     plan.stdin_tty = plan.stdin_fd == STDIN_FILENO && ::isatty(STDIN_FILENO) == 1;
-    plan.out.tty = always || (automatic && plan.out.forward_fd >= 0 && ::isatty(STDOUT_FILENO) == 1);
-    plan.err.tty = always || (automatic && plan.err.forward_fd >= 0 && ::isatty(STDERR_FILENO) == 1);
+    // Captured streams are bytes for a machine, whatever --tty says.
+    plan.out.tty = plan.out.forward_fd >= 0 && (always || (automatic && ::isatty(STDOUT_FILENO) == 1));
+    plan.err.tty = plan.err.forward_fd >= 0 && (always || (automatic && ::isatty(STDERR_FILENO) == 1));
   }
   if (plan.stdin_tty || plan.out.tty || plan.err.tty) {
     for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
       if (plan.terminal_fd < 0 && ::isatty(fd) == 1) plan.terminal_fd = fd;
     }
+    // --tty=always behind pipes: what the payload's terminal shows goes to stdout.
+    if (plan.terminal_fd < 0) plan.terminal_fd = STDOUT_FILENO;
   }
   return {};
 }

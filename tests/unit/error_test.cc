@@ -96,3 +96,11 @@ TEST_CASE("a result is true exactly when it holds a value") {
 }
 
 TEST_SUITE_END();
+
+TEST_CASE("an error may be assigned to itself with more said") {
+  sbx::Error error(sbx::ErrorKind::usage, "no such file: 'x'");
+  error = std::move(error).with_hint("look elsewhere");
+  error = std::move(error).with_context("outer").with_origin("flag --x");
+  CHECK(error.text() == "flag --x: outer: no such file: 'x'");
+  CHECK(error.hint() == "look elsewhere");
+}
