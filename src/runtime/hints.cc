@@ -24,6 +24,19 @@ constexpr std::string_view kNetworkPhrases[] = {
     "Network is unreachable",               "EAI_AGAIN",                 "ENETUNREACH",
     "getaddrinfo ENOTFOUND",                "Failed to establish a new connection",
 };
+// Limits that reach the payload as an errno and leave no other trace.
+struct ErrnoPhrase {
+  std::string_view text;
+  const char* name;
+  const char* flag;
+  const char* said;
+};
+constexpr ErrnoPhrase kErrnoPhrases[] = {
+    {"File too large", "file_size", "--file-size", "it wanted to write a larger file than the limit allows"},
+    {"EFBIG", "file_size", "--file-size", "it wanted to write a larger file than the limit allows"},
+    {"Too many open files", "open_files", "--open-files", "it wanted more open files than the limit allows"},
+    {"EMFILE", "open_files", "--open-files", "it wanted more open files than the limit allows"},
+};
 constexpr std::string_view kReadOnlyPhrases[] = {"Read-only file system", "EROFS"};
 
 template <size_t N>
@@ -124,6 +137,26 @@ std::string signal_text(int signal) {
   return text;
 }
 
+// Calls that the filter refused, the ones that were tried most first.
+void denial_hint(const RunRequest& request, const Outcome& outcome, std::vector<std::string>& hints) {
+  if (outcome.denials.empty()) return;
+  std::vector<const Denial*> denials;
+  for (const Denial& denial : outcome.denials) denials.push_back(&denial);
+  std::stable_sort(denials.begin(), denials.end(),
+                   [](const Denial* left, const Denial* right) { return left->count > right->count; });
+  constexpr size_t kShown = 4;
+  std::string names;
+  std::vector<std::string> flags;
+  for (size_t index = 0; index < denials.size() && index < kShown; ++index) {
+    const Denial& denial = *denials[index];
+    names += (names.empty() ? "" : ", ") + printable(denial.call, 64);
+    if (denial.count > 1) names += " (" + std::to_string(denial.count) + " times)";
+    flags.insert(flags.end(), {"--allow-syscall", denial.call});
+  }
+  if (denials.size() > kShown) names += " and " + std::to_string(denials.size() - kShown) + " more";
+  hints.push_back("the system call filter refused " + names + "; if the program may: " + remedy(request, flags));
+}
+
 void text_hints(const HintContext& context, std::string_view tail, std::vector<std::string>& hints) {
   const RunRequest& request = *context.request;
   const std::string mark = "judging by the program's own message, ";
@@ -148,6 +181,13 @@ void text_hints(const HintContext& context, std::string_view tail, std::vector<s
     }
     return;
   }
+  for (const ErrnoPhrase& phrase : kErrnoPhrases) {
+    if (tail.find(phrase.text) == std::string_view::npos) continue;
+    const std::vector<std::string> flags = raised(phrase.name, phrase.flag, context.report->limits);
+    if (flags.empty()) continue;
+    hints.push_back(mark + phrase.said + "; raise it: " + remedy(request, flags));
+    return;
+  }
   if (context.runner == nullptr) return;
   for (const HintPattern& pattern : context.runner->hints) {
     if (pattern.pattern.empty() || tail.find(pattern.pattern) == std::string_view::npos) continue;
@@ -161,8 +201,26 @@ void text_hints(const HintContext& context, std::string_view tail, std::vector<s
 std::string command_with(const RunRequest& request, std::span<const std::string> flags) {
   if (request.invocation.empty() || request.invocation_insert > request.invocation.size()) return "";
   if (!request.exec && request.program.kind == ProgramSource::Kind::standard_input) return "";
-  std::vector<std::string> words = request.invocation;
-  words.insert(words.begin() + static_cast<std::ptrdiff_t>(request.invocation_insert), flags.begin(), flags.end());
+  // Options that may stand only once, or of which the last counts: what is replaced is taken out, so that the command
+  // reads as somebody would have written it.
+  const auto replaced = [&](const std::string& word) {
+    for (size_t index = 0; index + 1 < flags.size(); index += 2) {
+      const std::string& flag = flags[index];
+      if (flag == "--allow-syscall" || flag == "--file" || flag == "--mount") continue;
+      if (word == flag || (flag == "--workspace" && word == "-w")) return size_t{2};
+      if (starts_with(word, flag + "=")) return size_t{1};
+    }
+    return size_t{0};
+  };
+  const size_t insert = request.invocation_insert;
+  std::vector<std::string> words;
+  for (size_t index = 0; index < insert;) {
+    const size_t skipped = index < 2 ? 0 : replaced(request.invocation[index]);
+    if (skipped == 0) words.push_back(request.invocation[index]);
+    index += skipped == 0 ? 1 : skipped;
+  }
+  words.insert(words.end(), flags.begin(), flags.end());
+  words.insert(words.end(), request.invocation.begin() + static_cast<std::ptrdiff_t>(insert), request.invocation.end());
   std::string command;
   for (const std::string& word : words) {
     // A line break or an escape in a word would break the one line that a hint is.
@@ -234,6 +292,7 @@ std::vector<std::string> make_hints(const HintContext& context) {
   if (outcome.verdict == Verdict::compile_failed && report.compile.has_value()) {
     limit_hints(request, report.compile->outcome, report.compile->limits, true, hints);
     if (hints.empty()) text_hints(context, report.compile->outcome.stderr_tail, hints);
+    denial_hint(request, report.compile->outcome, hints);
     return hints;
   }
   limit_hints(request, outcome, report.limits, false, hints);
@@ -256,6 +315,8 @@ std::vector<std::string> make_hints(const HintContext& context) {
     case Verdict::setup_failed: break;
   }
   if (hints.empty() && outcome.verdict == Verdict::exited) text_hints(context, outcome.stderr_tail, hints);
+  // Many programs try a call and do well without it: told last, and only as what it is.
+  denial_hint(request, outcome, hints);
   return hints;
 }
 

@@ -26,7 +26,7 @@ struct HintContext {
 };
 std::vector<std::string> make_hints(const HintContext& context);
 
-// The caller's command line with `flags` put where they win ("sbx run --memory 2G main.py"), quoted for a shell; ""
+// The caller's command line with `flags` (option and value in turn) put where they win ("sbx run --memory 2G main.py"), quoted for a shell; ""
 // when it cannot be pasted: the program came from stdin, or a word holds a line break, or it is very long.
 std::string command_with(const RunRequest& request, std::span<const std::string> flags);
 

@@ -397,8 +397,24 @@ std::string Execution::inside_path_of(const std::string& host_path) const {
 
 Status Execution::choose_program() {
   program_ = SBX_TRY(read_program(request_.program));
-  runners_ = SBX_TRY(load_runners(search_));
-  language_ = SBX_TRY(choose_language(runners_, request_.language, program_.name, program_.head));
+  // One language is cheaper to read than all. Only when that one does not do (an alias in another case, an unknown
+  // word) the whole list is needed, for the choice or for the error's text.
+  std::string mention = request_.language;
+  if (mention.empty()) {
+    const size_t dot = program_.name.rfind('.');
+    mention = dot == std::string::npos || dot == 0 ? shebang_interpreter(program_.head) : program_.name.substr(dot);
+  }
+  if (!mention.empty()) {
+    runners_ = SBX_TRY(load_runners(search_, mention));
+    if (Result<LanguageChoice> choice =
+            choose_language(runners_, request_.language, program_.name, program_.head); choice.ok()) {
+      language_ = choice.take();
+    }
+  }
+  if (language_.runner == nullptr) {
+    runners_ = SBX_TRY(load_runners(search_));
+    language_ = SBX_TRY(choose_language(runners_, request_.language, program_.name, program_.head));
+  }
   const RunnerSpec& runner = *language_.runner;
   if (program_.name.empty()) program_.name = runner.source_name;
   if (!request_.compile_flags.empty() && !runner.compile.has_value()) {
@@ -572,10 +588,16 @@ Status Execution::choose_command() {
     const bool visible = is_visible(path) || std::any_of(shared_.begin(), shared_.end(), seen) ||
                          path_is_under(path, kBoxDirectory);
     if (!visible && sys::stat(path).ok()) {
+      Error error(ErrorKind::not_found, "'" + printable(word) + "' is on this host, but not in the sandbox");
+      const Result<std::string> directory = sys::realpath(dir_name(path));
+      if (!directory.ok() || !check_mount_source(directory.value(), 0, facts_, "").ok()) {
+        return std::move(error).with_hint("copy it in: sbx exec --file " + shell_quote(path) + " -- " +
+                                          shell_quote("./" + base_name(path)));
+      }
       const std::vector<std::string> flags = {"--mount", dir_name(path)};
       const std::string command = command_with(request_, flags);
-      return Error(ErrorKind::not_found, "'" + printable(word) + "' is on this host, but not in the sandbox")
-          .with_hint("share its directory: " + (command.empty() ? "add --mount " + shell_quote(dir_name(path)) : command));
+      return std::move(error).with_hint("share its directory: " +
+                                        (command.empty() ? "add --mount " + shell_quote(dir_name(path)) : command));
     }
     return {};
   }
@@ -603,6 +625,9 @@ Status Execution::choose_command() {
     toolchain_ = found.take();
     for (const BindOp& mount : toolchain_.mounts) tool_mounts_.emplace_back(mount);
     command_.exec_path = toolchain_.executable;
+    // Interpreters find their own library by argv[0]: a bare "python3" would be looked up in the PATH inside, and the
+    // one found take /usr's.
+    command_.argv[0] = toolchain_.executable;
     note("command " + toolchain_.executable + ", by " + toolchain_.origin);
     return {};
   }
@@ -704,6 +729,10 @@ void Execution::note_outcome(const char* what, const Outcome& outcome) const {
   if (!times.empty()) note("set-up: " + times);
   for (const auto& [limit, holder] : outcome.isolation.limits_held_by) note("limit " + limit + " held by " + holder);
   for (const std::string& sentence : outcome.isolation.not_held) note("not held: " + sentence);
+  for (const Denial& denial : outcome.denials) {
+    note("refused system call " + denial.call + ", " + std::to_string(denial.count) + " times, first by '" +
+         printable(denial.process, 32) + "'");
+  }
 }
 
 Result<bool> Execution::compile(const StepValues& values, Report& report, std::vector<Product>& products) {

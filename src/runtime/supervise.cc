@@ -30,8 +30,8 @@ uint64_t monotonic_ns() {
   return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
-// The process-wide state that a run changes, and changes back: SIGPIPE is ignored (a closed stdout is handled by the
-// pumps), and the signals that reach the payload are blocked and read from a descriptor. One run at a time may forward
+// The process-wide state that a run changes, and changes back: SIGPIPE and SIGXFSZ are ignored (a closed stdout and a
+// file size limit of the caller's are handled by the pumps), and the signals that reach the payload are blocked and read from a descriptor. One run at a time may forward
 // signals; runs without forwarding leave the mask alone.
 class SignalGuard {
  public:
@@ -39,6 +39,7 @@ class SignalGuard {
     struct sigaction ignore {};
     ignore.sa_handler = SIG_IGN;
     ::sigaction(SIGPIPE, &ignore, &pipe_before_);
+    ::sigaction(SIGXFSZ, &ignore, &size_before_);
     if (!forward) return;
     sigset_t caught;
     sigemptyset(&caught);
@@ -54,6 +55,7 @@ class SignalGuard {
   ~SignalGuard() {
     if (forward_) ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
     ::sigaction(SIGPIPE, &pipe_before_, nullptr);
+    ::sigaction(SIGXFSZ, &size_before_, nullptr);
   }
   SignalGuard(const SignalGuard&) = delete;
   SignalGuard& operator=(const SignalGuard&) = delete;
@@ -62,7 +64,7 @@ class SignalGuard {
  private:
   bool forward_;
   sigset_t mask_before_{};
-  struct sigaction pipe_before_ {};
+  struct sigaction pipe_before_ {}, size_before_ {};
   UniqueFd fd_;
 };
 
@@ -96,7 +98,8 @@ class Supervisor {
     out_.wait_status = page.wait_status;
     const uint64_t begin = out_.exec_ns != 0 ? out_.exec_ns : start_ns;
     out_.wall.value = static_cast<int64_t>((monotonic_ns() - begin) / 1000);
-    in_.stdio->drain(kDrainMs);
+    // A reader who takes his time (a pager) gets all of it, unless we were asked to end.
+    in_.stdio->drain(out_.forced || out_.caught_signal != 0 ? kDrainMs : -1, signals_.fd());
     check_output();
     final_look();
     in_.stdio->finish();

@@ -60,12 +60,26 @@ TEST_CASE("a limit that fired is named with its value, its origin and a command 
                             std::string("2m main.py")});
 }
 
-TEST_CASE("a raised flag wins over the one that stands in the command") {
+TEST_CASE("a raised flag takes the place of the one that stands in the command") {
   Case small;
-  small.request.invocation = {"sbx", "run", "--memory", "64M", "main.py", "a b"};
-  small.request.invocation_insert = 4;
-  const std::vector<std::string> flags = {"--memory", "128M"};
-  CHECK(command_with(small.request, flags) == "sbx run --memory 64M --memory 128M main.py 'a b'");
+  small.request.invocation = {"sbx", "run", "--memory", "64M", "-q", "-w", "x", "main.py", "--memory", "a b"};
+  small.request.invocation_insert = 7;
+  const std::vector<std::string> memory = {"--memory", "128M"};
+  CHECK(command_with(small.request, memory) == "sbx run -q -w x --memory 128M main.py --memory 'a b'");
+  const std::vector<std::string> workspace = {"--workspace", "x:rw"};
+  CHECK(command_with(small.request, workspace) == "sbx run --memory 64M -q --workspace x:rw main.py --memory 'a b'");
+  small.request.invocation[2] = "--memory=64M";
+  small.request.invocation.erase(small.request.invocation.begin() + 3);
+  small.request.invocation_insert = 6;
+  CHECK(command_with(small.request, memory) == "sbx run -q -w x --memory 128M main.py --memory 'a b'");
+}
+
+TEST_CASE("a limit that shows only as an errno is judged by the message") {
+  Case large;
+  large.report.limits.file_size = Bytes{uint64_t{256} << 20};
+  large.report.outcome.stderr_tail = "OSError: [Errno 27] File too large";
+  REQUIRE(large.hints().size() == 1);
+  CHECK(large.hints()[0].ends_with("raise it: sbx run --file-size 512M main.py"));
 }
 
 TEST_CASE("a command that cannot be pasted is not shown, the flags are") {
@@ -142,4 +156,20 @@ TEST_CASE("a set-up failure gets no hint of a run that never was") {
   failed.report.outcome.verdict = Verdict::setup_failed;
   failed.report.outcome.limits_hit = {{"memory", "1G", "", "", 1}};
   CHECK(failed.hints().empty());
+}
+
+TEST_CASE("refused system calls of a failed run are named with the flags that allow them") {
+  Case denied;
+  Denial often;
+  often.call = "ptrace";
+  often.count = 3;
+  Denial once;
+  once.call = "keyctl";
+  once.count = 1;
+  denied.report.outcome.denials = {once, often};
+  CHECK(denied.hints() ==
+        std::vector<std::string>{"the system call filter refused ptrace (3 times), keyctl; if the program may: "
+                                 "sbx run --allow-syscall ptrace --allow-syscall keyctl main.py"});
+  denied.report.exit_status = 0;
+  CHECK(denied.hints().empty());
 }

@@ -375,12 +375,19 @@ TEST_CASE("exec of a file that is here but not inside says how to share it") {
   const TemporaryDirectory directory;
   RunRequest request;
   request.exec = true;
-  request.command = {directory.file("tool", "#!/bin/sh\n", 0755)};
+  request.command = {directory.file("bin/tool", "#!/bin/sh\n", 0755)};
   FakeEngine fake;
   const Result<Report> report = run(request, directory, fake);
   REQUIRE(!report.ok());
   CHECK(report.error().kind() == ErrorKind::not_found);
-  CHECK(report.error().hint() == "share its directory: add --mount " + directory.path);
+  CHECK(report.error().hint() == "share its directory: add --mount " + directory.path + "/bin");
+  // A directory that would be refused is not what the hint names.
+  request.command = {"/etc/hostname"};
+  const Result<Report> refused = run(request, directory, fake);
+  if (sys::stat("/etc/hostname").ok()) {
+    REQUIRE(!refused.ok());
+    CHECK(refused.error().hint() == "copy it in: sbx exec --file /etc/hostname -- ./hostname");
+  }
 }
 
 TEST_CASE("the facts of this host are plausible") {
