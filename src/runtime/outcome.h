@@ -56,7 +56,7 @@ struct Usage {
 // A system call that the filter refused, and reported.
 struct Denial {
   std::string call;     // "ptrace"
-  std::string group;    // where the policy has it: "debug"; may be empty
+  std::string group;    // which of the shipped groups it is in: "debug"; "" : none, or nobody asked for a result
   uint64_t arguments[6] = {};  // of the first one
   std::string process;  // name of the first one's process, as it calls itself: the payload's to choose
   int pid = 0;          // of the first one, inside

@@ -114,13 +114,15 @@ Error setup_error(const ns::PlannedChild& child, const ns::StatusPage& page, con
     if (errnum == ENOENT || errnum == ENOTDIR) {
       Error error(ErrorKind::not_found, "command not found inside the sandbox: " + command);
       return std::move(error).with_stage("exec").with_hint(
+          std::string(spec.exec_path.find('/') != std::string::npos ? "it, or the interpreter that its #! line names, is not there; " : "") +
           "the sandbox sees /usr, /bin and what is shared with --mount or --workspace; `sbx exec -- ls -l DIR` shows the view");
     }
     if (errnum == EACCES || errnum == ENOEXEC) {
       Error error(ErrorKind::not_executable, "cannot execute " + command + ": " +
                                                  (errnum == ENOEXEC ? "neither a program for this machine nor a script with a #! line"
                                                                     : errno_text(errnum)));
-      return std::move(error).with_stage("exec");
+      return std::move(error).with_stage("exec").with_hint(
+          "a program needs the execute permission (chmod +x); source code runs with: sbx run FILE");
     }
     return Error::from_errno(errnum, "execute " + command).with_stage("exec");
   }
@@ -139,9 +141,6 @@ Error setup_error(const ns::PlannedChild& child, const ns::StatusPage& page, con
       return std::move(error).with_hint(
           "the target does not exist inside the shared directory, and nothing is ever created there: create it first or choose another target");
     }
-  }
-  if (stage == ns::Stage::rlimits || stage == ns::Stage::streams) {
-    return std::move(error).with_hint("raise --open-files or --pids");
   }
   return error;
 }
@@ -250,6 +249,9 @@ class Run {
 
  private:
   void fail(Error error) {
+    if (error.errnum() == EMFILE && error.hint().empty()) {
+      error = std::move(error).with_hint("the caller's own limit of open files is too small; raise it: ulimit -n 1024");
+    }
     result_.outcome.verdict = Verdict::setup_failed;
     result_.outcome.setup_error = std::move(error);
   }

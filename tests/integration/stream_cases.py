@@ -133,8 +133,8 @@ def to_file(t):
 def full(t):
     done = t.run(["/bin/bash", "-c", '"$0" exec --result r.json -- echo lost > /dev/full', t.binary])
     t.equal(done.status, 1)
-    t.check("No space left on device" in done.err_text, done.err_text)
-    t.check("No space left on device" in (t.dir / "r.json").read_text(), "the result says it too")
+    t.match(done.errors, r"^sbx: .*No space left on device", "stderr")
+    t.match((t.dir / "r.json").read_text(), "No space left on device", "the result")
     t.equal(t.run(["/bin/bash", "-c", '"$0" exec -- sh -c "echo lost; exit 7" > /dev/full', t.binary]).status, 7)
     t.equal(t.run(["/bin/bash", "-c", '"$0" exec -- echo kept > /dev/null', t.binary]).status, 0)
 
