@@ -180,7 +180,8 @@ class PlanBuilder {
     if (!looked.ok()) {
       if (op.optional) return {};
       return Error(ErrorKind::usage, "cannot share " + in_quotes(op.source) + ": " + errno_text(looked.error().errnum()))
-          .with_origin(op.origin);
+          .with_origin(op.origin)
+          .with_hint("a mount of a policy that may be missing says: optional = true");
     }
     begin_op("bind " + in_quotes(op.source) + " on " + in_quotes(op.target), op.origin);
     const struct stat info = looked.take();

@@ -125,6 +125,7 @@ class Execution {
   Status share_workspace();
   Status share_mounts();
   Status guard_directory(const std::string& source, const std::string& target, bool sensitive);
+  Status open_artifacts();
   Status choose_program();
   Status place_files();
   Status find_tool();
@@ -189,6 +190,7 @@ class Execution {
   Toolchain toolchain_;
   Step command_;                 // exec
   UniqueFd stdin_file_;
+  UniqueFd artifacts_directory_;  // --artifacts
   StdioPlan stdio_;
   NetMode net_ = NetMode::none;
 };
@@ -402,6 +404,21 @@ std::string Execution::inside_path_of(const std::string& host_path) const {
   if (!path_is_under(real.value(), workspace_) || !path_is_under(parent.value(), workspace_)) return "";
   // Under the name that the caller used for it, so that tracebacks read right.
   return normalize_path(kBoxDirectory + parent.value().substr(workspace_.size()) + "/" + base_name(host_path));
+}
+
+// Before the run, and before the state of a writable workspace is looked at: what the payload puts in the destination's
+// place, a link to somewhere else, must lead nobody there.
+Status Execution::open_artifacts() {
+  if (request_.artifacts_directory.empty()) return {};
+  Result<UniqueFd> opened = open_artifacts_destination(request_.artifacts_directory);
+  if (!opened.ok()) {
+    return Error(ErrorKind::usage, "cannot use '" + printable(request_.artifacts_directory) + "': " +
+                                       errno_text(opened.error().errnum()))
+        .with_origin("flag --artifacts")
+        .with_hint("--artifacts takes a directory that you may write; it is made if missing");
+  }
+  artifacts_directory_ = opened.take();
+  return {};
 }
 
 Status Execution::choose_program() {
@@ -899,9 +916,11 @@ void Execution::gather_artifacts(RunResult& result, Report& report) {
     return;
   }
   report.artifacts = list.take();
-  if (request_.artifacts_directory.empty()) return;
-  Status copied = copy_artifacts(directory, report.artifacts, request_.artifacts_directory, bounds);
-  if (!copied.ok()) report.artifact_notes.push_back("the artifacts could not be copied: " + copied.error().text());
+  if (!artifacts_directory_.valid()) return;
+  Status copied = copy_artifacts(directory, report.artifacts, artifacts_directory_.get(), bounds);
+  if (copied.ok()) return;
+  report.artifact_notes.push_back("the artifacts could not be copied: " + copied.error().text());
+  if (report.exit_status == 0) report.exit_status = 1;  // what was asked for is not there
 }
 
 void Execution::add_hints(Report& report) const {
@@ -945,6 +964,7 @@ Result<Report> Execution::run() {
   SBX_TRY(share_workspace());
   SBX_TRY(load_policies());
   if (!request_.exec) SBX_TRY(choose_program());
+  SBX_TRY(open_artifacts());
   SBX_TRY(share_mounts());
   SBX_TRY(place_files());
   SBX_TRY(plan_stdio());

@@ -210,7 +210,6 @@ void fill_isolation(Outcome& outcome, const SandboxSpec& spec, const HostFacts& 
   isolation.identity = facts.root_identity ? "a host uid of its own" : "the caller's uid in a user namespace";
   isolation.network = spec.net == NetMode::none ? "none" : "host";
   isolation.seccomp_policy = filter.policy.empty() ? "none" : filter.policy;
-  if (!filter.program.empty()) isolation.seccomp_digest = seccomp::program_digest(filter.program);
   isolation.landlock_abi = child.landlock_abi;
   if (child.landlock_abi == 0) {
     isolation.landlock_note = spec.hardening.landlock ? "this kernel has no Landlock" : "switched off by the policy";
@@ -316,6 +315,8 @@ class Run {
     fill_verdict(outcome, run);
     outcome.limits_hit = std::move(run.limits_hit);
     outcome.denials = std::move(run.denials);
+    const std::span<const sock_filter> loaded = run.listening ? filter.reporting : filter.program;
+    if (!loaded.empty()) outcome.isolation.seccomp_digest = seccomp::program_digest(loaded);
     if (!run.listening) {
       outcome.denials_note = filter.program.empty() ? "no filter is loaded" : "the filter answers by itself here: no listener could be had";
     } else if (run.denials_overflowed) {
