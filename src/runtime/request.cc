@@ -392,6 +392,14 @@ Status Execution::share_mounts() {
     shared_.emplace_back(std::move(bind));
     if (!mount.read_only && S_ISDIR(info.st_mode)) SBX_TRY(guard_directory(source, target, false));
   }
+  // Whoever asked for it: what a run made in a directory of the host is swept of set-id bits.
+  for (const PolicyLayer& layer : layers_) {
+    for (const FsOp& op : layer.mounts) {
+      const BindOp* bind = std::get_if<BindOp>(&op);
+      if (bind == nullptr || bind->read_only || !S_ISDIR(bind->source_mode)) continue;
+      SBX_TRY(guard_directory(bind->source, bind->target, false));
+    }
+  }
   return {};
 }
 
