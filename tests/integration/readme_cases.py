@@ -1,0 +1,34 @@
+"""Every transcript in the documents (tests/readme_test.py describes them): run, and compared with what the page shows."""
+
+import os
+import pathlib
+import sys
+
+from harness import ROOT, TESTS, Failure, case
+
+sys.path.insert(0, str(TESTS))
+import readme_test  # noqa: E402
+
+
+def register(page, block, files):
+    first = readme_test.steps(block)[0][0]
+
+    def run(t):
+        for name, text in files.items():
+            t.file(f"page/{name}", text)
+        path = f"{pathlib.Path(t.binary).parent}:/usr/local/bin:/usr/bin:/bin"
+        done = t.run(["/bin/bash", "--norc", "--noprofile", "-c", readme_test.script(block)], cwd=t.mkdir("page"),
+                     env={"PATH": path})
+        found = readme_test.problems(block, done.text)
+        if found:
+            raise Failure("\n".join(found))
+
+    run.__name__ = f"{os.path.basename(page).removesuffix('.md').lower()}_line_{block.line}"
+    case(f"{page}, line {block.line}, prints what it shows: {first[:60]}", needs=block.needs, seconds=60)(run)
+
+
+for page in readme_test.PAGES:
+    if (ROOT / page).exists():
+        everything = readme_test.blocks((ROOT / page).read_text())
+        for transcript in readme_test.transcripts(everything):
+            register(page, transcript, readme_test.files(everything))
