@@ -86,7 +86,9 @@ Unit twice(Unit unit) {
 // The flag with a value twice as large; empty when the run had no such limit (then nothing can be raised).
 std::vector<std::string> raised(const std::string& name, const char* flag, const Limits& limits) {
   const auto size = [&](std::optional<Bytes> value) {
-    return value ? std::vector<std::string>{flag, format_size(twice(*value))} : std::vector<std::string>{};
+    // As the flag reads it: a count of bytes without a word behind it.
+    return value ? std::vector<std::string>{flag, split(format_size(twice(*value)), ' ').front()}
+                 : std::vector<std::string>{};
   };
   const auto time = [&](std::optional<Millis> value) {
     return value ? std::vector<std::string>{flag, format_duration(twice(*value))} : std::vector<std::string>{};
