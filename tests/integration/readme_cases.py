@@ -2,9 +2,10 @@
 
 import os
 import pathlib
+import re
 import sys
 
-from harness import ROOT, TESTS, Failure, case
+from harness import REGISTRY, ROOT, TESTS, Failure, case
 
 sys.path.insert(0, str(TESTS))
 import readme_test  # noqa: E402
@@ -32,3 +33,18 @@ for page in readme_test.PAGES:
         everything = readme_test.blocks((ROOT / page).read_text())
         for transcript in readme_test.transcripts(everything):
             register(page, transcript, readme_test.files(everything))
+
+
+def named_proofs(text):
+    return set(re.findall(r"`([a-z]+/[a-z_]+)`", text))
+
+
+@case("every case that SECURITY.md and docs/limits.md name as proof exists", as_=("user",))
+def proofs(t):
+    areas = {one.name.split("/")[0] for one in REGISTRY if "/" in one.name}
+    known = {one.name for one in REGISTRY}
+    t.equal(named_proofs("`limit/nothing_of_it`") - known, {"limit/nothing_of_it"}, "a name that does not exist")
+    for page in ("SECURITY.md", "docs/limits.md"):
+        named = {name for name in named_proofs((ROOT / page).read_text()) if name.split("/")[0] in areas}
+        t.true(len(named) > 10, f"{page} names no cases")
+        t.equal(sorted(named - known), [], f"{page} names cases that do not exist")

@@ -80,6 +80,8 @@ TEST_CASE("a limit that shows only as an errno is judged by the message") {
   large.report.outcome.stderr_tail = "OSError: [Errno 27] File too large";
   REQUIRE(large.hints().size() == 1);
   CHECK(large.hints()[0].ends_with("raise it: sbx run --file-size 512M main.py"));
+  large.report.limits.file_size = Bytes{10};
+  CHECK(large.hints()[0].ends_with("raise it: sbx run --file-size 20 main.py"));  // not '20 bytes', which no flag reads
 }
 
 TEST_CASE("a command that cannot be pasted is not shown, the flags are") {
