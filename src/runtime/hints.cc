@@ -139,6 +139,16 @@ std::string signal_text(int signal) {
   return text;
 }
 
+// Whether the command line allows the call already: then what was refused are its arguments.
+bool is_allowed(const RunRequest& request, const std::string& call) {
+  const std::vector<std::string>& words = request.invocation;
+  for (size_t index = 0; index < words.size(); ++index) {
+    if (words[index] == "--allow-syscall=" + call) return true;
+    if (words[index] == "--allow-syscall" && index + 1 < words.size() && words[index + 1] == call) return true;
+  }
+  return false;
+}
+
 // Calls that the filter refused, the ones that were tried most first.
 void denial_hint(const RunRequest& request, const Outcome& outcome, std::vector<std::string>& hints) {
   if (outcome.denials.empty()) return;
@@ -153,9 +163,14 @@ void denial_hint(const RunRequest& request, const Outcome& outcome, std::vector<
     const Denial& denial = *denials[index];
     names += (names.empty() ? "" : ", ") + printable(denial.call, 64);
     if (denial.count > 1) names += " (" + std::to_string(denial.count) + " times)";
-    flags.insert(flags.end(), {"--allow-syscall", denial.call});
+    if (!is_allowed(request, denial.call)) flags.insert(flags.end(), {"--allow-syscall", denial.call});
   }
   if (denials.size() > kShown) names += " and " + std::to_string(denials.size() - kShown) + " more";
+  if (flags.empty()) {
+    hints.push_back("the system call filter refused the arguments of " + names +
+                    ", which --allow-syscall leaves tested; a policy's [[seccomp.rule]] can allow them");
+    return;
+  }
   hints.push_back("the system call filter refused " + names + "; if the program may: " + remedy(request, flags));
 }
 

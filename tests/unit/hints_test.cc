@@ -172,6 +172,10 @@ TEST_CASE("refused system calls of a failed run are named with the flags that al
   CHECK(denied.hints() ==
         std::vector<std::string>{"the system call filter refused ptrace (3 times), keyctl; if the program may: "
                                  "sbx run --allow-syscall ptrace --allow-syscall keyctl main.py"});
+  denied.request.invocation = {"sbx", "run", "--allow-syscall", "ptrace", "--allow-syscall=keyctl", "main.py"};
+  denied.request.invocation_insert = 5;
+  CHECK(denied.hints() == std::vector<std::string>{"the system call filter refused the arguments of ptrace (3 times), keyctl, "
+                                                   "which --allow-syscall leaves tested; a policy's [[seccomp.rule]] can allow them"});
   denied.report.exit_status = 0;
   CHECK(denied.hints().empty());
 }
