@@ -48,3 +48,15 @@ def proofs(t):
         named = {name for name in named_proofs((ROOT / page).read_text()) if name.split("/")[0] in areas}
         t.true(len(named) > 10, f"{page} names no cases")
         t.equal(sorted(named - known), [], f"{page} names cases that do not exist")
+
+
+@case("the defaults in README.md are those of policies/default.toml", as_=("user",))
+def defaults(t):
+    text = (ROOT / "policies" / "default.toml").read_text()
+    limits = re.findall(r'^(\w+) = "?([^"\n]+)"?$', text[text.index("[limits]"):text.index("[seccomp]")], re.MULTILINE)
+    t.true(len(limits) > 10, "no limits found")
+    rows = [line.split("|") for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("| `--")]
+    for key, value in limits:
+        flag = "--" + key.replace("_", "-")
+        defaults = [row[2] for row in rows if f"`{flag}`" in row[1]]
+        t.true(any(re.search(rf"(?<!\w){re.escape(value)}(?!\w)", found) for found in defaults), f"{flag}: {value} is not in {defaults}")
