@@ -192,7 +192,8 @@ void fill_usage(Outcome& outcome, const SuperviseResult& run) {
       run.sampled ? "sampled every 20 ms: resident pages of all processes and the private file system; a shorter peak is missed"
                   : "of the largest process; the run was too short to be sampled";
   if (run.sampled) {
-    outcome.usage.peak_pids = run.peak_threads;
+    // A look can come before the payload's first or after its last instant; the payload itself was there.
+    outcome.usage.peak_pids = std::max<uint64_t>(run.peak_threads, 1);
     outcome.usage.peak_pids_note = "sampled every 20 ms";
   } else {
     outcome.usage.peak_pids_note = "the run was too short to be sampled";
