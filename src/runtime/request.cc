@@ -149,6 +149,7 @@ class Execution {
   // Runs the compile step. False: it failed, and the report says so.
   Result<bool> compile(const StepValues& values, Report& report, std::vector<Product>& products);
   Result<Report> run_step(const Step& step, std::vector<FsOp> extra, Report report);
+  void sweep(Report& report) const;
   void gather_artifacts(RunResult& result, Report& report);
   void add_hints(Report& report) const;
 
@@ -880,9 +881,8 @@ bool same_content(int left, int right) {
   }
 }
 
-void Execution::gather_artifacts(RunResult& result, Report& report) {
-  ArtifactBounds bounds;
-  // Whatever the caller wants to see: set-id bits and what the host would trust never stay behind.
+// Whatever the caller wants to see: set-id bits and what the host would trust never stay behind.
+void Execution::sweep(Report& report) const {
   for (const Guarded& entry : guarded_) {
     if (Result<SweepReport> swept = sweep_workspace(entry.directory.get(), entry.guard); swept.ok()) {
       for (std::string& line : swept.value().notes) report.artifact_notes.push_back(std::move(line));
@@ -890,7 +890,11 @@ void Execution::gather_artifacts(RunResult& result, Report& report) {
       report.artifact_notes.push_back("'" + printable(entry.shown) + "' could not be swept: " + swept.error().text());
     }
   }
+}
+
+void Execution::gather_artifacts(RunResult& result, Report& report) {
   if (!wants_artifacts()) return;
+  const ArtifactBounds bounds;
   int directory = -1;
   const bool overlay = request_.workspace.has_value() && request_.workspace->mode == WorkspaceMode::overlay;
   const bool writable = request_.workspace.has_value() && request_.workspace->mode == WorkspaceMode::read_write;
@@ -962,6 +966,7 @@ Result<Report> Execution::run_step(const Step& step, std::vector<FsOp> extra, Re
   report.outcome = std::move(result.outcome);
   report.exit_status = exit_status(report.outcome);
   if (request_.want_result) name_groups(report.outcome.denials);
+  sweep(report);
   gather_artifacts(result, report);
   add_hints(report);
   return report;
@@ -1011,6 +1016,7 @@ Result<Report> Execution::run() {
     // The run's own settings are checked before the compiler is started: a wrong one is told at once.
     SBX_TRY(make_spec(step, extra, false));
     if (!SBX_TRY(compile(values, report, products))) {
+      sweep(report);
       add_hints(report);
       return report;
     }
