@@ -40,7 +40,7 @@ class PlannedChild {
   // "bind '/usr' on '/usr'", with the origin where it has one; for errors of Stage::mounts.
   std::string step_text(uint32_t step) const;
   std::string step_origin(uint32_t step) const;
-  // One line a step, without descriptors' numbers: golden tests and -vv.
+  // One line a step, without descriptors' numbers: for golden tests.
   std::string text() const;
   // Slot in the hand-over of keep[i]; slot 0 is /proc; -1: not there.
   std::vector<int> keep_slots;

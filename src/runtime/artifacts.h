@@ -73,8 +73,6 @@ Result<UniqueFd> open_artifacts_destination(const std::string& destination);
 // whose size or content is no longer what was listed is refused and noted. Copies what it can; the Error is the first
 // that concerned the destination.
 Status copy_artifacts(int dirfd, ArtifactList& list, int destination_fd, const ArtifactBounds& bounds);
-// The same by path, for destinations that no payload can reach.
-Status copy_artifacts(int dirfd, ArtifactList& list, const std::string& destination, const ArtifactBounds& bounds);
 
 // MIME type of a file that starts with `head` (512 bytes suffice) and is called `name`, which only chooses among text
 // formats. "application/octet-stream" for unknown bytes, "application/x-empty" for none.
