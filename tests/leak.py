@@ -63,6 +63,12 @@ def namespace_of(pid, kind):
         return ""
 
 
+def foreign_sandboxes(binary):
+    ours = os.fsencode(str(binary))
+    return any(os.path.basename(line.split(b"\0")[0]) == b"sbx" and ours not in line
+               for line in (text_of(f"/proc/{p}/cmdline") for p in os.listdir("/proc") if p.isdigit()))
+
+
 def is_orphan(pid):
     """The first process of a pid namespace below ours whose parent is no program that makes sandboxes."""
     mine = namespace_of("self", "pid")
@@ -210,10 +216,12 @@ def run(identity, binary, probe, runs, kills, jobs, seed, base):
     seconds = time.monotonic() - began
     start(["--", "true"]).communicate(timeout=30)
 
+    # Other people's sandboxes (a build machine is shared) hold leases and orphan nothing: they get time to end.
     end = time.monotonic() + 2
+    patience = time.monotonic() + 30
     while True:
         differences = before.differences(Count(marker, binary))
-        if not differences or time.monotonic() > end:
+        if not differences or (time.monotonic() > end and not foreign_sandboxes(binary)) or time.monotonic() > patience:
             break
         time.sleep(0.05)
     print(f"leak [{identity.label}]: {sum(ends.values())} runs in {seconds:.1f} s: " + ", ".join(f"{v} {k}" for k, v in sorted(ends.items())))

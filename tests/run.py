@@ -133,8 +133,10 @@ def remove_tree(path):
     """Cases may leave directories without permissions."""
     def mend(function, name, _error):
         try:
-            os.chmod(os.path.dirname(name), 0o700)
-            os.chmod(name, 0o700) if not os.path.islink(name) else None
+            if name != path:  # never above the tree itself: other cases live there
+                os.chmod(os.path.dirname(name), 0o700)
+            if not os.path.islink(name):
+                os.chmod(name, 0o700)
             function(name)
         except OSError:
             pass

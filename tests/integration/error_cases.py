@@ -89,10 +89,10 @@ def umask(t):
              out="/usr/bin/env\n644\n")
 
 
-# SIGXFSZ (25) alone is ignored, by us: a file over the size limit is to be EFBIG, which programs handle.
 @case("ignored and blocked signals of the caller are not inherited")
 def signals(t):
     t.expect(t.run(["/bin/bash", "-c", 'trap "" PIPE INT TERM HUP CHLD; "$0" exec -- grep -E "Sig(Blk|Ign)" /proc/self/status', t.binary]),
+             # SIGXFSZ alone is ignored, on purpose: a file beyond --file-size is the errno that programs handle.
              out="SigBlk:\t0000000000000000\nSigIgn:\t0000000001000000\n")
 
 

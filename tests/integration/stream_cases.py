@@ -287,19 +287,25 @@ class Terminal:
                 except OSError:
                     break
         try:
-            return harness.shell_status(self.process.wait(max(0.1, end - time.monotonic())))
+            status = harness.shell_status(self.process.wait(max(0.1, end - time.monotonic())))
         except subprocess.TimeoutExpired:
             raise Failure(f"sbx did not end at its terminal; it showed {self.seen!r}")
+        while select.select([self.master], [], [], 0)[0]:  # what it wrote last
+            try:
+                self.seen += os.read(self.master, 65536)
+            except OSError:
+                break
+        return status
 
     def attributes_now(self):
         return termios.tcgetattr(self.slave)
 
     def close(self):
-        for fd in (self.master, self.slave):
-            try:
+        for name in ("master", "slave"):
+            fd = getattr(self, name)
+            setattr(self, name, -1)  # a number closed twice may by then be another thread's descriptor
+            if fd >= 0:
                 os.close(fd)
-            except OSError:
-                pass
 
 
 @case("at a terminal all three streams of the payload are a terminal of its own, and TERM is set", needs="python")
@@ -410,6 +416,5 @@ def tty_closed(t):
     marker = f"hup-{t.dir.name}"
     term = Terminal(t, "exec", "--", "/bin/sh", "-c", f"echo up; sleep 303; : {marker}")
     term.read_until(rb"up")
-    os.close(term.master)
-    os.close(term.slave)
+    term.close()
     t.wait_until(lambda: not harness.processes_with(marker), 10, "everything is gone after the hang-up")
