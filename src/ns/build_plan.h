@@ -1,6 +1,6 @@
 // SandboxSpec to ChildPlan: every path, option string, mask and descriptor that the child will need.
 //
-// Two ways to bring a host tree inside (kernel-facts sections 2 and 3). As an ordinary user the child reopens each
+// Two ways to bring a host tree inside. As an ordinary user the child reopens each
 // source inside its new mount namespace and compares device and inode with what was seen here. As root this code
 // clones each source into a detached mount (idmapped where the operation asks for it) and the child only attaches
 // it: after it has changed identity it could not open them.

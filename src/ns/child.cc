@@ -19,7 +19,7 @@
 //   pidfd readable ◀───────────── the kernel kills all that is left
 //
 // Death: the hold pipe's write end is held by the supervisor alone. Credentials changes clear the death signal, so it
-// is set after them, and then the pipe is looked at once more (kernel-facts section 9: this order lost no race).
+// is set after them, and then the pipe is looked at once more (measured: this order lost no race).
 #include "ns/child.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 // What a run created or changed, listed and copied out. Everything below the descriptors given here was written by a
 // payload and is hostile: links are never followed, every name is opened beneath its directory (openat2,
 // RESOLVE_BENEATH|NO_SYMLINKS|NO_MAGICLINKS|NO_XDEV), only regular files are read (opened O_NONBLOCK|O_NOCTTY, then
-// fstat-ed), and everything is bounded. attacks.md classes 36 and 70.
+// fstat-ed), and everything is bounded.
 //
 // Give the descriptor of the *host's* directory for a shared workspace, not one from inside the sandbox: there, every
 // protected place is a mount of its own and would be left out.

@@ -99,7 +99,7 @@ Result<Filter> choose_filter(const SandboxSpec& spec, bool sample_memory) {
 }
 
 // The backstop of sampling: a process that grows faster than anybody looks. Well above the limit, since every thread
-// stack counts as 8 MiB and a JVM reserves half a gigabyte (kernel-facts section 8).
+// stack counts as 8 MiB and a JVM reserves half a gigabyte.
 uint64_t data_limit(const Limits& limits) {
   const uint64_t memory = limits.memory->value;
   const uint64_t stacks = limits.pids ? *limits.pids * (uint64_t{8} << 20) : 3 * memory;
