@@ -30,6 +30,7 @@ struct PlanOptions {
   std::span<const sock_filter> reporting_filter;  // likewise; see ChildPlan
   std::vector<std::string> keep;        // targets of PrivateDirOp or OverlayOp: descriptors for the supervisor
   bool terminal = false;
+  TerminalSetup terminal_setup;
   uint64_t data_limit = 0;      // RLIMIT_DATA in bytes, 0: none (the backstop of sampling)
 };
 
