@@ -587,6 +587,7 @@ class PlanBuilder {
     plan.read_only_root = spec_.read_only_root;
     plan.new_session = spec_.new_session || options_.terminal;
     plan.open_terminal = options_.terminal;
+    plan.terminal = options_.terminal_setup;
     plan.rlimits = out_->rlimits_.data();
     plan.rlimit_count = static_cast<uint32_t>(out_->rlimits_.size());
     if (!out_->affinity_.empty()) {

@@ -44,6 +44,7 @@ struct PlanOptions {
   std::map<size_t, int> trees;  // by index in spec.fs: detached trees to use instead of the source; borrowed
   std::set<size_t> unmapped;    // by index in spec.fs: binds to be shown without a map, as a stranger sees them
   std::optional<IdMapRefusal>* refusal = nullptr;  // filled in when build_plan fails for it
+  TerminalSetup terminal_setup;
   uint64_t data_limit = 0;      // RLIMIT_DATA in bytes, 0: none (the backstop of sampling)
 };
 

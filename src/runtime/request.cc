@@ -688,7 +688,7 @@ Result<SandboxSpec> Execution::make_spec(const Step& step, std::vector<FsOp> ext
   input.argv = step.argv;
   input.exec_path = step.exec_path;
   input.working_directory = working_directory_;
-  if (stdio_.terminal_fd >= 0 && !compiling) {
+  if ((stdio_.stdin_tty || stdio_.out.tty || stdio_.err.tty) && !compiling) {
     if (const auto term = environment_.find("TERM"); term != environment_.end()) input.environment.push_back(*term);
   }
   input.environment.insert(input.environment.end(), toolchain_.environment.begin(), toolchain_.environment.end());
@@ -734,17 +734,16 @@ Status Execution::plan_stdio() {
   const bool automatic = request_.tty == TtyMode::automatic;
   const bool always = request_.tty == TtyMode::always;
   if (request_.tty != TtyMode::never) {
-    plan.stdin_tty = plan.stdin_fd == STDIN_FILENO && ::isatty(STDIN_FILENO) == 1;
-    // Captured streams are bytes for a machine, whatever --tty says.
-    plan.out.tty = plan.out.forward_fd >= 0 && (always || (automatic && ::isatty(STDOUT_FILENO) == 1));
-    plan.err.tty = plan.err.forward_fd >= 0 && (always || (automatic && ::isatty(STDERR_FILENO) == 1));
+    // Input from --stdin is a file's content, whatever --tty says. Captured output is bytes for a machine unless a
+    // terminal was asked for.
+    plan.stdin_tty = plan.stdin_fd == STDIN_FILENO && (always || ::isatty(STDIN_FILENO) == 1);
+    plan.out.tty = always || (plan.out.forward_fd >= 0 && automatic && ::isatty(STDOUT_FILENO) == 1);
+    plan.err.tty = always || (plan.err.forward_fd >= 0 && automatic && ::isatty(STDERR_FILENO) == 1);
   }
   if (plan.stdin_tty || plan.out.tty || plan.err.tty) {
     for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
       if (plan.terminal_fd < 0 && ::isatty(fd) == 1) plan.terminal_fd = fd;
     }
-    // --tty=always behind pipes: what the payload's terminal shows goes to stdout.
-    if (plan.terminal_fd < 0) plan.terminal_fd = STDOUT_FILENO;
   }
   return {};
 }

@@ -305,6 +305,7 @@ class Run {
     plan_options.keep = options_.keep_directories;
     const size_t space_index = add_space_directory(plan_options.keep);
     plan_options.terminal = stdio->needs_pty();
+    plan_options.terminal_setup = stdio->pty_setup();
     plan_options.data_limit = sample_memory ? data_limit(spec_.limits) : 0;
     const std::unique_ptr<ns::PlannedChild> child = SBX_TRY(plan(plan_options, identity));
     fill_isolation(result_.outcome, spec_, facts_, *child, filter, sample_memory);
