@@ -176,6 +176,7 @@ class Execution {
   Toolchain toolchain_;
   Step command_;                 // exec
   UniqueFd stdin_file_;
+  UniqueFd artifacts_destination_;
   StdioPlan stdio_;
   NetMode net_ = NetMode::none;
 };
@@ -304,6 +305,7 @@ Status Execution::share_workspace() {
       bind.read_only = argument.mode == WorkspaceMode::read_only;
       bind.idmap = true;
       bind.source_mode = info.st_mode;
+      bind.no_links = true;
       bind.origin = "flag --workspace";
       shared_.emplace_back(std::move(bind));
       break;
@@ -318,7 +320,8 @@ Status Execution::share_workspace() {
 Status Execution::guard_directory(const std::string& source, const std::string& target, bool sensitive) {
   Guarded entry;
   entry.shown = source;
-  entry.directory = SBX_TRY(sys::open(source, O_RDONLY | O_DIRECTORY));
+  // Real paths come here: as in the mount itself, a link that takes a directory's place meanwhile is not followed.
+  entry.directory = SBX_TRY(sys::openat2(AT_FDCWD, source, O_RDONLY | O_DIRECTORY, 0, RESOLVE_NO_SYMLINKS));
   entry.guard = SBX_TRY_CTX(guard_workspace(entry.directory.get(), target, sensitive, ArtifactBounds{}),
                             "looking at '" + source + "' before it is shared for writing");
   shared_.insert(shared_.end(), entry.guard.ops.begin(), entry.guard.ops.end());
@@ -328,6 +331,12 @@ Status Execution::guard_directory(const std::string& source, const std::string& 
 }
 
 Status Execution::share_mounts() {
+  // Opened before the payload runs: where the destination lies in a directory that the payload may write, a link in
+  // its place afterwards would lead the copies anywhere.
+  if (!request_.artifacts_directory.empty()) {
+    artifacts_destination_ = SBX_TRY_CTX(open_artifacts_destination(request_.artifacts_directory),
+                                         "the artifacts directory '" + printable(request_.artifacts_directory) + "'");
+  }
   if (request_.workspace.has_value() && request_.workspace->mode == WorkspaceMode::read_write) {
     SBX_TRY(guard_directory(workspace_, kBoxDirectory, !request_.allow_sensitive_write));
   }
@@ -376,6 +385,7 @@ Status Execution::share_mounts() {
     bind.devices = request_.allow_sensitive_mount && (S_ISCHR(info.st_mode) || S_ISBLK(info.st_mode));
     bind.idmap = true;
     bind.source_mode = info.st_mode;
+    bind.no_links = true;
     bind.origin = "flag --mount";
     const std::string source = bind.source;
     shared_.emplace_back(std::move(bind));
@@ -760,6 +770,7 @@ Result<bool> Execution::compile(const StepValues& values, Report& report, std::v
       bind.source = overlay->lower;
       bind.target = overlay->target;
       bind.idmap = true;
+      bind.no_links = true;
       bind.origin = overlay->origin;
       op = bind;
     }
@@ -885,7 +896,7 @@ void Execution::gather_artifacts(RunResult& result, Report& report) {
   }
   report.artifacts = list.take();
   if (request_.artifacts_directory.empty()) return;
-  Status copied = copy_artifacts(directory, report.artifacts, request_.artifacts_directory, bounds);
+  Status copied = copy_artifacts(directory, report.artifacts, artifacts_destination_.get(), bounds);
   if (!copied.ok()) report.artifact_notes.push_back("the artifacts could not be copied: " + copied.error().text());
 }
 

@@ -19,6 +19,7 @@ namespace {
 
 constexpr int64_t kLookMs = 20;         // the longest time between two looks (design section 6)
 constexpr int64_t kFirstLookMs = 5;
+constexpr uint64_t kExactSliceNs = 50000000;  // of a closer look at the memory; longer ones go on in the next look
 constexpr int64_t kGraceMs = 5000;      // from a forwarded TERM, INT or HUP to the end by force
 constexpr int kDrainMs = 2000;
 
@@ -79,6 +80,30 @@ UniqueFd make_timer(int64_t first_ms, int64_t every_ms) {
   if (timer.valid()) ::timerfd_settime(timer.get(), 0, &when, nullptr);
   return timer;
 }
+
+// Sends us SIGCONT when the wall time is over: a stopped process is woken by nothing else.
+class WakeAtDeadline {
+ public:
+  explicit WakeAtDeadline(const UniqueFd& wall) {
+    itimerspec left{};
+    if (!wall.valid() || ::timerfd_gettime(wall.get(), &left) != 0) return;
+    if (left.it_value.tv_sec == 0 && left.it_value.tv_nsec == 0) left.it_value.tv_nsec = 1;  // over already
+    struct sigevent event {};
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = SIGCONT;
+    if (::timer_create(CLOCK_MONOTONIC, &event, &timer_) != 0) return;
+    armed_ = ::timer_settime(timer_, 0, &left, nullptr) == 0;
+  }
+  ~WakeAtDeadline() {
+    if (armed_) ::timer_delete(timer_);
+  }
+  WakeAtDeadline(const WakeAtDeadline&) = delete;
+  WakeAtDeadline& operator=(const WakeAtDeadline&) = delete;
+
+ private:
+  timer_t timer_{};
+  bool armed_ = false;
+};
 
 class Supervisor {
  public:
@@ -266,10 +291,18 @@ class Supervisor {
     const uint64_t limit = limits_.memory->value;
     const uint64_t host = host_shared_bytes();
     const uint64_t grown = host > host_shared_before_ + disk ? host - host_shared_before_ - disk : 0;
-    if (tree.resident_bytes + disk + grown <= limit) return;
+    if (tree.resident_bytes + disk + grown <= limit) {
+      sampler_->abandon_exact();
+      return;
+    }
     const uint64_t now = monotonic_ns();
     if (now < next_exact_ns_) return;
-    const TreeSampler::Exact exact = sampler_->exact();
+    const std::optional<TreeSampler::Exact> judged = sampler_->exact(kExactSliceNs);
+    if (!judged) {
+      next_exact_ns_ = now + kExactSliceNs * 2;
+      return;
+    }
+    const TreeSampler::Exact& exact = *judged;
     // Others' shared memory grows too; the payload's is bounded by what it has mapped.
     const uint64_t unseen = grown > exact.shared_bytes ? std::min(grown, sampler_->shared_bytes()) : 0;
     const uint64_t bytes = exact.private_bytes + std::max(exact.shared_bytes, unseen) + disk;
@@ -327,12 +360,21 @@ class Supervisor {
   // Ctrl-Z at our terminal stopped the payload: stop as well, so that the caller's shell gets its prompt back.
   Status on_job_control() {
     char bytes[64];
-    while (::read(in_.launched->event_pipe(), bytes, sizeof bytes) > 0) {
-    }
-    if (in_.launched->page().stopped == 0) return {};
+    ssize_t got;
+    do {
+      got = ::read(in_.launched->event_pipe(), bytes, sizeof bytes);
+    } while (got > 0);
+    if (got == 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, in_.launched->event_pipe(), nullptr);  // init is gone
+    if (got == 0 || out_.forced || in_.launched->page().stopped == 0) return {};
     in_.stdio->suspend_terminal();
-    ::kill(::getpid(), SIGSTOP);
+    // While we are stopped nobody holds a limit, so nothing of the sandbox may run: a payload can stop itself as well.
+    // TSTP, not STOP: where no shell would ever let us go on (an orphaned process group), the kernel drops it.
+    if (!sampler_ || sampler_->stop_all()) {
+      WakeAtDeadline wake(wall_);
+      ::raise(SIGTSTP);
+    }
     in_.stdio->resume_terminal();
+    if (sampler_) sampler_->continue_all();
     in_.launched->send_signal(SIGCONT);
     return {};
   }
