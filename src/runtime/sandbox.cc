@@ -138,7 +138,7 @@ Error setup_error(const ns::PlannedChild& child, const ns::StatusPage& page, con
       return std::move(error).with_hint(
           "the container around sbx masks /proc, and the kernel then forbids a new one; start the container with --security-opt systempaths=unconfined");
     }
-    if (errnum == ESTALE) return std::move(error).with_hint("the path changed while the sandbox was being set up; try again");
+    if (errnum == ESTALE || (errnum == ELOOP && what.find("bind ") == 0)) return std::move(error).with_hint("the path changed while the sandbox was being set up; try again");
     if (errnum == ENOENT) {
       return std::move(error).with_hint(
           "the target does not exist inside the shared directory, and nothing is ever created there: create it first or choose another target");
