@@ -414,7 +414,7 @@ class PlanBuilder {
       step.attr = SBX_MOUNT_ATTR_RDONLY;
       step.flags = kOverSelf | kMayBeMissing;
     }
-    for (const char* name : {"kcore", "keys", "kmsg", "timer_list", "sysrq-trigger"}) {
+    for (const char* name : {"kcore", "keys", "kmsg", "timer_list", "sysrq-trigger", "cmdline", "locks", "interrupts"}) {
       begin_op("mask " + in_quotes(op.target + "/" + name));
       Step& step = add(StepKind::clone_bind);
       step.a = keep_string("dev/null");

@@ -156,43 +156,7 @@ std::optional<TreeSampler::Exact> TreeSampler::exact(uint64_t budget_ns) {
 
 namespace {
 
-// By the directory in the sandbox's own /proc, which serves as a pidfd: pids inside mean nothing out here, and the
-// process cannot be another one meanwhile.
-bool signal_process(int proc, const char* name, int signal) {
-  const UniqueFd process(::openat(proc, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  return process.valid() && ::syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0) == 0;
-}
-
 }  // namespace
-
-bool TreeSampler::stop_all() {
-  // A process that forks while we look leaves a child behind that the next pass finds; the parent is stopped by then.
-  constexpr int kPasses = 64;
-  for (int pass = 0; pass < kPasses; ++pass) {
-    size_t running = 0;
-    each_process(proc_, [&](const char* name, int pid) {
-      if (pid == 1) return true;
-      char path[32];
-      std::snprintf(path, sizeof path, "%s/stat", name);
-      char text[1024];
-      const char* fields = read_at(proc_, path, text, sizeof text) != 0 ? std::strrchr(text, ')') : nullptr;
-      if (fields == nullptr || fields[1] != ' ' || std::strchr("TtZX", fields[2]) != nullptr) return true;
-      ++running;
-      if (std::find(stopped_.begin(), stopped_.end(), pid) == stopped_.end()) stopped_.push_back(pid);
-      signal_process(proc_, name, SIGSTOP);
-      return true;
-    });
-    if (running == 0) return true;
-    const timespec moment{0, 1000000};
-    ::nanosleep(&moment, nullptr);
-  }
-  return false;
-}
-
-void TreeSampler::continue_all() {
-  for (const int pid : stopped_) signal_process(proc_, std::to_string(pid).c_str(), SIGCONT);
-  stopped_.clear();
-}
 
 uint64_t TreeSampler::shared_bytes() {
   std::map<uint64_t, uint64_t> sizes;  // inode → the largest extent seen

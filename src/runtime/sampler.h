@@ -41,16 +41,11 @@ class TreeSampler {
     partial_ = {};
     next_pid_ = 0;
   }
-  // Stops every process of the tree but init, and remembers which ones it stopped. False: new ones kept coming.
-  bool stop_all();
-  // Lets those go on.
-  void continue_all();
 
  private:
   int proc_;  // borrowed
   Exact partial_;      // of the round that exact() is at
   int next_pid_ = 0;   // where that round goes on
-  std::vector<int> stopped_;  // pids inside
   int64_t lost_us_ = 0;  // of processes that vanished without showing up in anybody's children
   int64_t last_us_ = 0;
 };

@@ -233,6 +233,9 @@ void fill_isolation(Outcome& outcome, const SandboxSpec& spec, const HostFacts& 
   if (sample_memory) {
     isolation.not_held.push_back("memory of the kernel on the payload's behalf (pipes, sockets) is not counted without a cgroup");
   }
+  if (limits.cpu_time) {
+    isolation.not_held.push_back("CPU time of processes that live between two looks and whose parent does not wait for them is not counted without a cgroup");
+  }
   if (!facts.root_identity && ::getgroups(0, nullptr) > 1) {
     isolation.not_held.push_back("the caller's supplementary groups stay with the payload: files shared with it that they may read can be read");
   }

@@ -381,8 +381,7 @@ class Supervisor {
     return {};
   }
 
-  // While we are stopped nobody holds a limit, so nothing of the sandbox may run meanwhile: the payload's stop may be its
-  // own doing, and stops nothing else; and what cannot be stopped keeps us from stopping. By SIGTSTP and not SIGSTOP, because the kernel does not obey it where
+  // Everything inside is stopped or about to be (init sees to it: while we are stopped nobody holds a limit). By SIGTSTP and not SIGSTOP, because the kernel does not obey it where
   // nobody could continue us (an orphaned process group); then this goes on at once. Time stands still meanwhile.
   void stop_and_continue(pid_t whom) {
     const uint64_t before = monotonic_ns();
@@ -392,16 +391,13 @@ class Supervisor {
       if (left.it_value.tv_sec != 0 || left.it_value.tv_nsec != 0) ::timerfd_settime(wall_.get(), 0, &never, nullptr);
     }
     in_.stdio->suspend_terminal();
-    if (!sampler_ || sampler_->stop_all()) {
-      sigset_t stop;
-      sigemptyset(&stop);
-      sigaddset(&stop, SIGTSTP);
-      ::sigprocmask(SIG_UNBLOCK, &stop, nullptr);
-      ::kill(whom, SIGTSTP);
-      ::sigprocmask(SIG_BLOCK, &stop, nullptr);
-    }
+    sigset_t stop;
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTSTP);
+    ::sigprocmask(SIG_UNBLOCK, &stop, nullptr);
+    ::kill(whom, SIGTSTP);
+    ::sigprocmask(SIG_BLOCK, &stop, nullptr);
     in_.stdio->resume_terminal();
-    if (sampler_) sampler_->continue_all();
     if (left.it_value.tv_sec != 0 || left.it_value.tv_nsec != 0) ::timerfd_settime(wall_.get(), 0, &left, nullptr);
     stopped_ns_ += monotonic_ns() - before;
     continue_payload();

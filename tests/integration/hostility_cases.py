@@ -99,7 +99,8 @@ time.sleep(100)
 """
     begin = time.monotonic()
     t.expect(t.python(code, "--time", "4s", "--memory", "700M", "--disk", "16M", result=True), status=124, verdict="timed_out")
-    t.true(time.monotonic() - begin < 7.5, f"it took {time.monotonic() - begin:.1f} s")
+    # Without the bound on a look it takes minutes.
+    t.true(time.monotonic() - begin < 20, f"it took {time.monotonic() - begin:.1f} s")
 
 
 @case("inotify: a sandbox has a bound of its own and leaves the caller's instances alone", needs="python")
@@ -143,17 +144,18 @@ def stop_itself(t):
     t.wait_until(lambda: not harness.processes_with(marker), 2, "the sandbox's processes to be gone")
 
 
-@case("while ^Z has stopped sbx, nothing of its sandbox runs; the wall time limit wakes it", needs="python", seconds=30)
+@case("while sbx is stopped, nothing of its sandbox runs, whoever stopped it; fg continues all of it", seconds=30)
 def stopped_tree(t):
     import stream_cases
     # A shell with job control: sbx is a job of its own that is stopped when the payload stops itself.
     inner = "setsid sh -c 'while :; do echo >> /box/ticks; sleep 0.02; done' & sleep 0.3; kill -STOP $$; echo resumed"
     t.mkdir("proj")
-    script = f"set -m; {t.binary} exec --time 3s --workspace {t.dir}/proj:rw -- /bin/sh -c \"{inner.replace('$', chr(92) + '$')}\"; echo state $?; sleep 0.3; wc -c < {t.dir}/proj/ticks; sleep 0.6; wc -c < {t.dir}/proj/ticks; sleep 3; jobs -l; echo end"
+    script = (f"set -m; {t.binary} exec --workspace {t.dir}/proj:rw -- /bin/sh -c \"{inner.replace('$', chr(92) + '$')}\"; echo state $?; sleep 0.3; "
+              f"wc -c < {t.dir}/proj/ticks; sleep 0.6; wc -c < {t.dir}/proj/ticks; fg; echo end")
     term = stream_cases.Terminal(t, argv=["/bin/bash", "-c", script])
     seen = term.read_until(rb"end\r\n", 15).decode(errors="replace")
     found = re.search(r"state (\d+)\s+(\d+)\s+(\d+)", seen)
     t.true(found is not None, seen)
     t.equal(int(found.group(1)), 128 + signal.SIGTSTP, "the status of a stopped job\n" + seen)
     t.equal(found.group(2), found.group(3), "ticks while stopped\n" + seen)
-    t.true("Stopped" not in seen.split("state")[1], "it is still stopped after the limit\n" + seen)
+    t.true("resumed" in seen.split("state")[1], "it went on\n" + seen)
