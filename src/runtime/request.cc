@@ -23,6 +23,7 @@
 #include "base/text.h"
 #include "policy/loader.h"
 #include "policy/resolve.h"
+#include "policy/syscall_groups.h"
 #include "runtime/hints.h"
 #include "runtime/program.h"
 #include "runtime/runner.h"
@@ -98,6 +99,18 @@ Status collect_products(int directory, const std::string& prefix, size_t depth, 
   return {};
 }
 
+// Which of the shipped groups each refused call belongs to.
+void name_groups(std::vector<Denial>& denials) {
+  if (denials.empty()) return;
+  const Result<std::vector<SyscallGroup>> groups = builtin_syscall_groups();
+  if (!groups.ok()) return;
+  for (Denial& denial : denials) {
+    for (const SyscallGroup& group : groups.value()) {
+      if (std::find(group.calls.begin(), group.calls.end(), denial.call) != group.calls.end()) denial.group = group.name;
+    }
+  }
+}
+
 class Execution {
  public:
   Execution(const RunRequest& request, const HostFacts& facts, const Observer& observer, const Engine& engine)
@@ -112,6 +125,7 @@ class Execution {
   Status share_workspace();
   Status share_mounts();
   Status guard_directory(const std::string& source, const std::string& target, bool sensitive);
+  Status open_artifacts();
   Status choose_program();
   Status place_files();
   Status find_tool();
@@ -135,6 +149,7 @@ class Execution {
   // Runs the compile step. False: it failed, and the report says so.
   Result<bool> compile(const StepValues& values, Report& report, std::vector<Product>& products);
   Result<Report> run_step(const Step& step, std::vector<FsOp> extra, Report report);
+  void sweep(Report& report) const;
   void gather_artifacts(RunResult& result, Report& report);
   void add_hints(Report& report) const;
 
@@ -176,7 +191,7 @@ class Execution {
   Toolchain toolchain_;
   Step command_;                 // exec
   UniqueFd stdin_file_;
-  UniqueFd artifacts_destination_;
+  UniqueFd artifacts_directory_;  // --artifacts
   StdioPlan stdio_;
   NetMode net_ = NetMode::none;
 };
@@ -238,11 +253,7 @@ Status Execution::add_arguments_environment() {
 
 Status Execution::load_policies() {
   const auto configured = environment_.find("XDG_CONFIG_HOME");
-  if (configured != environment_.end() && starts_with(configured->second, "/")) {
-    search_.config_directory = normalize_path(configured->second + "/sbx/policies");
-  } else if (!facts_.home.empty()) {
-    search_.config_directory = facts_.home + "/.config/sbx/policies";
-  }
+  search_.config_directory = user_policy_directory(configured == environment_.end() ? "" : configured->second, facts_.home);
   search_.workspace = workspace_;
   // The base is always the one that is built in; a user's own default.toml is a layer like any other.
   layers_.push_back(SBX_TRY(load_policy("default", PolicySearch{})));
@@ -331,12 +342,6 @@ Status Execution::guard_directory(const std::string& source, const std::string& 
 }
 
 Status Execution::share_mounts() {
-  // Opened before the payload runs: where the destination lies in a directory that the payload may write, a link in
-  // its place afterwards would lead the copies anywhere.
-  if (!request_.artifacts_directory.empty()) {
-    artifacts_destination_ = SBX_TRY_CTX(open_artifacts_destination(request_.artifacts_directory),
-                                         "the artifacts directory '" + printable(request_.artifacts_directory) + "'");
-  }
   if (request_.workspace.has_value() && request_.workspace->mode == WorkspaceMode::read_write) {
     SBX_TRY(guard_directory(workspace_, kBoxDirectory, !request_.allow_sensitive_write));
   }
@@ -391,6 +396,14 @@ Status Execution::share_mounts() {
     shared_.emplace_back(std::move(bind));
     if (!mount.read_only && S_ISDIR(info.st_mode)) SBX_TRY(guard_directory(source, target, false));
   }
+  // Whoever asked for it: what a run made in a directory of the host is swept of set-id bits.
+  for (const PolicyLayer& layer : layers_) {
+    for (const FsOp& op : layer.mounts) {
+      const BindOp* bind = std::get_if<BindOp>(&op);
+      if (bind == nullptr || bind->read_only || !S_ISDIR(bind->source_mode)) continue;
+      SBX_TRY(guard_directory(bind->source, bind->target, false));
+    }
+  }
   return {};
 }
 
@@ -403,6 +416,21 @@ std::string Execution::inside_path_of(const std::string& host_path) const {
   if (!path_is_under(real.value(), workspace_) || !path_is_under(parent.value(), workspace_)) return "";
   // Under the name that the caller used for it, so that tracebacks read right.
   return normalize_path(kBoxDirectory + parent.value().substr(workspace_.size()) + "/" + base_name(host_path));
+}
+
+// Before the run, and before the state of a writable workspace is looked at: what the payload puts in the destination's
+// place, a link to somewhere else, must lead nobody there.
+Status Execution::open_artifacts() {
+  if (request_.artifacts_directory.empty()) return {};
+  Result<UniqueFd> opened = open_artifacts_destination(request_.artifacts_directory);
+  if (!opened.ok()) {
+    return Error(ErrorKind::usage, "cannot use '" + printable(request_.artifacts_directory) + "': " +
+                                       errno_text(opened.error().errnum()))
+        .with_origin("flag --artifacts")
+        .with_hint("--artifacts takes a directory that you may write; it is made if missing");
+  }
+  artifacts_directory_ = opened.take();
+  return {};
 }
 
 Status Execution::choose_program() {
@@ -582,7 +610,13 @@ Status Execution::choose_command() {
       const bool placed = std::any_of(request_.files.begin(), request_.files.end(), [&](const FileArgument& file) {
         return normalize_path("/box/" + file.name) == command_.exec_path;
       });
-      if (workspace_.empty() && !placed && sys::stat(word).ok()) {
+      const Result<struct stat> here = sys::stat(word);
+      if (workspace_.empty() && !placed && here.ok()) {
+        if (S_ISREG(here.value().st_mode) && (here.value().st_mode & 0111) == 0) {
+          return Error(ErrorKind::not_executable, "'" + printable(word) + "' is not executable")
+              .with_hint("source code runs with: sbx run " + shell_quote(word) + "; a program needs: chmod +x " +
+                         shell_quote(word));
+        }
         const std::vector<std::string> flags = {"--file", word};
         const std::string command = command_with(request_, flags);
         return Error(ErrorKind::not_found, "'" + printable(word) + "' is here, but not in the sandbox")
@@ -780,7 +814,6 @@ Result<bool> Execution::compile(const StepValues& values, Report& report, std::v
   extra.insert(extra.end(), placed_.begin(), placed_.end());
   extra.emplace_back(PrivateDirOp{kBuildDirectory, 0755});
   SandboxSpec spec = SBX_TRY(make_spec(step, std::move(extra), true));
-  spec.limits.cpu_time.reset();  // --cpu-time speaks of the program
   note_spec(spec);
 
   RunOptions options;
@@ -794,6 +827,7 @@ Result<bool> Execution::compile(const StepValues& values, Report& report, std::v
   RunResult result = engine_(spec, facts_, options);
   if (observer_.progress) observer_.progress("");
   note_outcome("compile", result.outcome);
+  if (request_.want_result) name_groups(result.outcome.denials);
 
   Outcome& outcome = result.outcome;
   bool succeeded = outcome.verdict == Verdict::exited && outcome.exit_code == 0;
@@ -851,9 +885,8 @@ bool same_content(int left, int right) {
   }
 }
 
-void Execution::gather_artifacts(RunResult& result, Report& report) {
-  ArtifactBounds bounds;
-  // Whatever the caller wants to see: set-id bits and what the host would trust never stay behind.
+// Whatever the caller wants to see: set-id bits and what the host would trust never stay behind.
+void Execution::sweep(Report& report) const {
   for (const Guarded& entry : guarded_) {
     if (Result<SweepReport> swept = sweep_workspace(entry.directory.get(), entry.guard); swept.ok()) {
       for (std::string& line : swept.value().notes) report.artifact_notes.push_back(std::move(line));
@@ -861,7 +894,11 @@ void Execution::gather_artifacts(RunResult& result, Report& report) {
       report.artifact_notes.push_back("'" + printable(entry.shown) + "' could not be swept: " + swept.error().text());
     }
   }
+}
+
+void Execution::gather_artifacts(RunResult& result, Report& report) {
   if (!wants_artifacts()) return;
+  const ArtifactBounds bounds;
   int directory = -1;
   const bool overlay = request_.workspace.has_value() && request_.workspace->mode == WorkspaceMode::overlay;
   const bool writable = request_.workspace.has_value() && request_.workspace->mode == WorkspaceMode::read_write;
@@ -895,9 +932,11 @@ void Execution::gather_artifacts(RunResult& result, Report& report) {
     return;
   }
   report.artifacts = list.take();
-  if (request_.artifacts_directory.empty()) return;
-  Status copied = copy_artifacts(directory, report.artifacts, artifacts_destination_.get(), bounds);
-  if (!copied.ok()) report.artifact_notes.push_back("the artifacts could not be copied: " + copied.error().text());
+  if (!artifacts_directory_.valid()) return;
+  Status copied = copy_artifacts(directory, report.artifacts, artifacts_directory_.get(), bounds);
+  if (copied.ok()) return;
+  report.artifact_notes.push_back("the artifacts could not be copied: " + copied.error().text());
+  if (report.exit_status == 0) report.exit_status = 1;  // what was asked for is not there
 }
 
 void Execution::add_hints(Report& report) const {
@@ -930,6 +969,8 @@ Result<Report> Execution::run_step(const Step& step, std::vector<FsOp> extra, Re
   note_outcome("run", result.outcome);
   report.outcome = std::move(result.outcome);
   report.exit_status = exit_status(report.outcome);
+  if (request_.want_result) name_groups(report.outcome.denials);
+  sweep(report);
   gather_artifacts(result, report);
   add_hints(report);
   return report;
@@ -940,6 +981,7 @@ Result<Report> Execution::run() {
   SBX_TRY(share_workspace());
   SBX_TRY(load_policies());
   if (!request_.exec) SBX_TRY(choose_program());
+  SBX_TRY(open_artifacts());
   SBX_TRY(share_mounts());
   SBX_TRY(place_files());
   SBX_TRY(plan_stdio());
@@ -978,6 +1020,7 @@ Result<Report> Execution::run() {
     // The run's own settings are checked before the compiler is started: a wrong one is told at once.
     SBX_TRY(make_spec(step, extra, false));
     if (!SBX_TRY(compile(values, report, products))) {
+      sweep(report);
       add_hints(report);
       return report;
     }

@@ -78,7 +78,7 @@ def page_tables(t):
     t.expect(t.python(TABLES, "--memory", "512M", "--disk", "16M", result=True), out="done\n", verdict="exited")
 
 
-@case("a payload that is slow to measure does not hold up the wall time limit", needs="python", seconds=60)
+@case("a payload that is slow to measure does not hold up the wall time limit", needs="python", seconds=60, alone=True)
 def slow_to_measure(t):
     code = """
 import ctypes, mmap, os, time
@@ -91,7 +91,7 @@ at = L.mmap(None, 2 * N * 4096, 1, 2 | 0x20 | 0x4000, -1, 0)
 for i in range(N): L.mprotect(at + 2 * i * 4096, 4096, 0)
 shared = mmap.mmap(os.open("/usr/bin/python3", os.O_RDONLY), 0, prot=mmap.PROT_READ)
 len(shared[:])
-for _ in range(60):
+for _ in range(100):
     if os.fork() == 0:
         len(shared[:])
         time.sleep(100)
@@ -99,7 +99,7 @@ time.sleep(100)
 """
     begin = time.monotonic()
     t.expect(t.python(code, "--time", "4s", "--memory", "700M", "--disk", "16M", result=True), status=124, verdict="timed_out")
-    t.true(time.monotonic() - begin < 7.5, f"it took {time.monotonic() - begin:.1f} s")
+    t.true(time.monotonic() - begin < 10, f"it took {time.monotonic() - begin:.1f} s")
 
 
 @case("inotify: a sandbox has a bound of its own and leaves the caller's instances alone", needs="python")

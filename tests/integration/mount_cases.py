@@ -236,6 +236,12 @@ def sensitive(t):
     t.true((t.dir / "proj/normal").exists(), "an ordinary file was not written")
 
 
+@case("-q does not hide what was put aside in the caller's directory")
+def sensitive_quiet(t):
+    t.file("proj/a", "x")
+    t.expect(t.shell("echo evil > .envrc", "-q", "--workspace", "proj:rw"), err=r"^sbx: .*\.envrc")
+
+
 @case("with :rw a trusted place that does not exist yet cannot be made either")
 def sensitive_missing(t):
     t.file("proj/.git/HEAD", "ref: refs/heads/main\n")

@@ -19,7 +19,6 @@ HostFacts user_facts() {
   facts.landlock_abi = 6;
   facts.home = "/home/user";
   facts.other_homes = {"/home/user", "/home/other", "/srv/people/third", "/var/lib/service", "/usr/sbin", "/"};
-  facts.cpu_count = 4;
   return facts;
 }
 
@@ -424,6 +423,8 @@ TEST_CASE("host paths that nobody should share are refused, projects below them 
                            "/etc/shadow",
                            "/etc/ssh/ssh_host_rsa_key",
                            "/run",
+                           "/run/user",
+                           "/run/user/1001",
                            "/run/docker.sock"};
   for (const char* path : refused) {
     CAPTURE(path);
