@@ -41,7 +41,7 @@ def swapped_source(t):
 
 @case("a payload that enlarges its stdin pipe does not make sbx spin", needs="python", alone=True)
 def stdin_spin(t):
-    code = "import fcntl,sys,time; fcntl.fcntl(0, 1031, 1 << 20) if sys.argv[1:] else 0; time.sleep(1.5)"
+    code = "import fcntl,sys,time; fcntl.fcntl(0, 1031, 1 << 20) if sys.argv[1:] else 0; time.sleep(3)"
     spent = {}
     for name, words in (("control", []), ("enlarged", ["x"])):
         read, write = os.pipe()
@@ -54,7 +54,7 @@ def stdin_spin(t):
         os.close(write)
         spent[name] = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     # Loaded machines differ from run to run: compare, do not measure.
-    t.true(spent["enlarged"] < spent["control"] + 0.8, f"CPU seconds: {spent}")
+    t.true(spent["enlarged"] < spent["control"] + 0.6, f"CPU seconds: {spent}")
 
 
 
