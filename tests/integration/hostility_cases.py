@@ -41,7 +41,7 @@ def swapped_source(t):
 
 @case("a payload that enlarges its stdin pipe does not make sbx spin", needs="python", alone=True)
 def stdin_spin(t):
-    code = "import fcntl,sys,time; fcntl.fcntl(0, 1031, 1 << 20) if sys.argv[1:] else 0; time.sleep(1.5)"
+    code = "import fcntl,sys,time; fcntl.fcntl(0, 1031, 1 << 20) if sys.argv[1:] else 0; time.sleep(3)"
     spent = {}
     for name, words in (("control", []), ("enlarged", ["x"])):
         read, write = os.pipe()
@@ -54,7 +54,7 @@ def stdin_spin(t):
         os.close(write)
         spent[name] = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     # Loaded machines differ from run to run: compare, do not measure.
-    t.true(spent["enlarged"] < spent["control"] + 0.8, f"CPU seconds: {spent}")
+    t.true(spent["enlarged"] < spent["control"] + 0.6, f"CPU seconds: {spent}")
 
 
 
@@ -78,7 +78,7 @@ def page_tables(t):
     t.expect(t.python(TABLES, "--memory", "512M", "--disk", "16M", result=True), out="done\n", verdict="exited")
 
 
-@case("a payload that is slow to measure does not hold up the wall time limit", needs="python", seconds=60)
+@case("a payload that is slow to measure does not hold up the wall time limit", needs="python", seconds=60, alone=True)
 def slow_to_measure(t):
     code = """
 import ctypes, mmap, os, time
@@ -91,7 +91,7 @@ at = L.mmap(None, 2 * N * 4096, 1, 2 | 0x20 | 0x4000, -1, 0)
 for i in range(N): L.mprotect(at + 2 * i * 4096, 4096, 0)
 shared = mmap.mmap(os.open("/usr/bin/python3", os.O_RDONLY), 0, prot=mmap.PROT_READ)
 len(shared[:])
-for _ in range(60):
+for _ in range(100):
     if os.fork() == 0:
         len(shared[:])
         time.sleep(100)
@@ -99,8 +99,12 @@ time.sleep(100)
 """
     begin = time.monotonic()
     t.expect(t.python(code, "--time", "4s", "--memory", "700M", "--disk", "16M", result=True), status=124, verdict="timed_out")
-    # Without the bound on a look it takes minutes.
-    t.true(time.monotonic() - begin < 20, f"it took {time.monotonic() - begin:.1f} s")
+    hostile = time.monotonic() - begin
+    # A ratio to the same without the mappings: a loaded machine slows both. Without the bound on a look it is above 3.
+    begin = time.monotonic()
+    t.expect(t.python(code.replace("N = 15000", "N = 1"), "--time", "4s", "--memory", "700M", "--disk", "16M", result=True), status=124)
+    plain = time.monotonic() - begin
+    t.true(hostile < 2.5 * plain, f"it took {hostile:.1f} s, {plain:.1f} s without the mappings")
 
 
 @case("inotify: a sandbox has a bound of its own and leaves the caller's instances alone", needs="python")
