@@ -190,7 +190,7 @@ void judge_notify(const HostReport& r, Finding& f) {
   }
   if (r.wait_killable.failed()) {
     return bad(f, State::degraded, "a listener, without WAIT_KILLABLE_RECV (Linux 5.19)",
-               "a denied call that a signal interrupts may be counted twice", "boot Linux 5.19 or newer");
+               "a signal can interrupt a denied call, which then ends with EINTR", "boot Linux 5.19 or newer");
   }
   good(f, "a listener, not interrupted by signals");
 }
@@ -209,7 +209,7 @@ void judge_overlay(const HostReport& r, Finding& f) {
   if (r.overlay.errnum == EPERM) mend = "boot Linux 5.11 or newer";
   else if (r.overlay.errnum != ENODEV) mend = "";
   bad(f, State::missing, refused("overlay in a user namespace", r.overlay.errnum),
-      "--workspace DIR:overlay is refused; :ro and :rw work", mend);
+      "--workspace DIR:overlay ends with status 125; :ro and :rw work", mend);
 }
 
 void judge_xattr(const HostReport& r, Finding& f) {
@@ -263,7 +263,7 @@ std::string delegation_mend(const HostReport& r) {
     if (r.knobs.container == "kubernetes") return "a privileged container with cgroup v2, or accept the fallback";
     return "start the container with its own writable cgroup: --cgroupns=private --privileged, or podman with --security-opt unmask=/sys/fs/cgroup";
   }
-  if (r.uid == 0) return "mount cgroup v2 read-write: sudo mount -o remount,rw " + (r.v2_mount.empty() ? "/sys/fs/cgroup" : r.v2_mount);
+  if (r.root_identity) return "mount cgroup v2 read-write: sudo mount -o remount,rw " + (r.v2_mount.empty() ? "/sys/fs/cgroup" : r.v2_mount);
   return "sudo loginctl enable-linger $USER (a user manager then runs without a login; set XDG_RUNTIME_DIR=/run/user/" +
          std::to_string(r.uid) + " where the shell does not)";
 }
@@ -287,14 +287,14 @@ void judge_limits(const HostReport& r, Finding& f) {
 void judge_v2(const HostReport& r, Finding& f) {
   if (r.v2_mount.empty()) {
     return bad(f, State::missing, r.v1.empty() ? "no cgroup file system is mounted" : "only cgroup v1 is mounted",
-               r.uid == 0 && !r.v1.empty() ? "root's sandboxes can use the v1 controllers" : "limits are held by sampling and rlimits",
+               r.root_identity && !r.v1.empty() ? "root's sandboxes can use the v1 controllers" : "limits are held by sampling and rlimits",
                r.knobs.container.empty() ? "boot with systemd.unified_cgroup_hierarchy=1" : "the host must use cgroup v2, and the container see it in /sys/fs/cgroup");
   }
   if (!r.v1.empty()) {
     std::string names;
     for (const auto& entry : r.v1) names += (names.empty() ? "" : ", ") + entry.first;
     return bad(f, State::degraded, "mounted at " + r.v2_mount + ", but v1 has " + names + " (a hybrid host)",
-               r.uid == 0 ? "root's sandboxes can use the v1 controllers" : "limits of those are held by sampling and rlimits",
+               r.root_identity ? "root's sandboxes can use the v1 controllers" : "limits of those are held by sampling and rlimits",
                "boot with systemd.unified_cgroup_hierarchy=1");
   }
   good(f, "mounted at " + r.v2_mount);
@@ -305,14 +305,14 @@ void judge_delegation(const HostReport& r, Finding& f) {
   if (r.make_cgroup.worked()) return good(f, "cgroups can be made in " + r.delegated);
   if (!r.delegated.empty()) return good(f, "by the user manager, in a scope of its own");
   bad(f, State::missing, "no cgroup can be made in " + (r.v2_own.empty() ? r.v2_mount : r.v2_own) + " (" + words(r.make_cgroup.errnum) + ")" +
-                             (r.uid != 0 ? ", and no user manager answers" : ""),
+                             (!r.root_identity ? ", and no user manager answers" : ""),
       "limits are held by sampling and rlimits", delegation_mend(r));
 }
 
 void judge_controller(const HostReport& r, Finding& f, const char* name) {
   const bool v2 = std::find(r.v2_controllers.begin(), r.v2_controllers.end(), name) != r.v2_controllers.end();
   if (v2) return good(f, "cgroup v2");
-  if (r.uid == 0 && v1_usable(r, name)) return good(f, "cgroup v1, which root may use");
+  if (r.root_identity && v1_usable(r, name)) return good(f, "cgroup v1, which root may use");
   const std::string what = name;
   std::string meanwhile = "limits of it are not held by a cgroup";
   if (what == "memory") meanwhile = "memory is sampled over the whole tree every 20 ms, with RLIMIT_DATA behind it";
@@ -322,8 +322,8 @@ void judge_controller(const HostReport& r, Finding& f, const char* name) {
   std::string mend;
   if (r.v2_mount.empty() || !r.v1.empty()) mend = "boot with systemd.unified_cgroup_hierarchy=1";
   else if (r.delegated.empty()) mend = delegation_mend(r);
-  else if (r.uid != 0 && what == "io") mend = "write [Service] Delegate=cpu io memory pids to /etc/systemd/system/user@.service.d/delegate.conf, run sudo systemctl daemon-reload and log in anew";
-  else if (r.uid != 0) mend = "write [Service] Delegate=cpu memory pids to /etc/systemd/system/user@.service.d/delegate.conf, run sudo systemctl daemon-reload and log in anew";
+  else if (!r.root_identity && what == "io") mend = "write [Service] Delegate=cpu io memory pids to /etc/systemd/system/user@.service.d/delegate.conf, run sudo systemctl daemon-reload and log in anew";
+  else if (!r.root_identity) mend = "write [Service] Delegate=cpu memory pids to /etc/systemd/system/user@.service.d/delegate.conf, run sudo systemctl daemon-reload and log in anew";
   else if (what == "memory") mend = "boot with cgroup_enable=memory";
   bad(f, State::missing, r.delegated.empty() ? "no cgroup of our own" : "not among the controllers of " + r.delegated, meanwhile, mend);
 }
@@ -346,7 +346,7 @@ void judge_v1(const HostReport& r, Finding& f) {
 }
 
 void judge_manager(const HostReport& r, Finding& f) {
-  if (r.uid == 0) return good(f, "not needed: root makes its own cgroups");
+  if (r.root_identity) return good(f, "not needed: root makes its own cgroups");
   if (r.user_manager.worked()) return good(f, "answers at " + printable(r.manager_socket, 200));
   if (r.make_cgroup.worked()) return good(f, "not needed: a cgroup of our own is delegated");
   bad(f, State::missing, "no user manager at " + printable(r.manager_socket, 200) + " (" + words(r.user_manager.errnum) + ")",
@@ -380,6 +380,7 @@ void judge_temporary(const HostReport& r, Finding& f) {
 
 void judge_toolchains(const HostReport& r, Finding& f) {
   if (!r.languages_problem.empty()) return untried(f, r.languages_problem);
+  if (r.languages.empty()) return untried(f, "no language was looked for");
   std::string found, absent, packages;
   for (const LanguageStatus& language : r.languages) {
     if (language.found) {

@@ -218,7 +218,9 @@ ChildRun run_child(uint64_t flags, void (*act)(const ChildInput&) noexcept, Page
   clone_args args{};
   args.flags = flags | CLONE_PIDFD;
   args.pidfd = reinterpret_cast<uint64_t>(&pidfd);
-  const long pid = call(SYS_clone3, &args, sizeof args);
+  long pid = call(SYS_clone3, &args, sizeof args);
+  // Docker's filter hides clone3 so that libraries fall back; what needs no namespace can still be tried.
+  if (pid == -ENOSYS && flags == 0) pid = call(SYS_clone, CLONE_PIDFD, nullptr, &pidfd, nullptr, nullptr);
   if (pid == 0) {
     call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     act(input);
@@ -454,9 +456,14 @@ void try_cgroups(HostReport& report) {
   }
   if (report.v2_mount.empty()) return;
   // Root makes its own below the root of the tree; a user in what was delegated to it, or by its manager.
-  const std::string own = report.uid == 0 ? report.v2_mount : report.v2_own;
-  report.make_cgroup = try_cgroup(own);
-  if (report.make_cgroup.worked()) report.delegated = own;
+  std::vector<std::string> places = {report.v2_own};
+  if (report.root_identity && report.v2_own != report.v2_mount) places.insert(places.begin(), report.v2_mount);
+  for (const std::string& place : places) {
+    report.make_cgroup = try_cgroup(place);
+    if (!report.make_cgroup.worked()) continue;
+    report.delegated = place;
+    break;
+  }
   if (report.delegated.empty() && report.user_manager.worked()) {
     const std::string number = std::to_string(report.uid);
     report.delegated = report.v2_mount + "/user.slice/user-" + number + ".slice/user@" + number + ".service";

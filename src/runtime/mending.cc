@@ -26,6 +26,11 @@ std::string set_sysctl(const std::string& key, const std::string& value) {
          "' | sudo tee /etc/sysctl.d/60-sbx.conf)";
 }
 
+std::string start_with(const std::string& container) {
+  if (container == "systemd-nspawn" || container == "lxc") return "use " + container_options(container);
+  return (container.empty() ? "" : "start the container with: ") + container_options(container);
+}
+
 constexpr char kMaxKey[] = "user.max_user_namespaces";
 constexpr char kMaxWanted[] = "65536";
 
@@ -71,9 +76,7 @@ std::string container_options(const std::string& container) {
   }
   if (container == "kubernetes") return "securityContext: { privileged: true } in the pod's container";
   if (container == "lxc") return "lxc config set NAME security.nesting=true";
-  if (container == "systemd-nspawn") {
-    return "systemd-nspawn --private-users=no --system-call-filter='@mount @privileged' --capability=all";
-  }
+  if (container == "systemd-nspawn") return "a virtual machine or the host: nspawn covers parts of /proc and has no switch for that";
   return "with Docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined";
 }
 
@@ -83,11 +86,11 @@ Mending mend_namespaces(const NamespaceKnobs& knobs, NamespaceStep step, int err
   // The kernel's own refusals first: each has an errno of its own.
   if (errnum == ENOSYS) {
     return {"clone3 is blocked or older than Linux 5.3; sbx needs it",
-            contained ? "start the container with: " + container_options(knobs.container) : ""};
+            contained ? start_with(knobs.container) : ""};
   }
   if (step == NamespaceStep::make && (errnum == ENOSPC || knobs.max_user_namespaces == 0)) {
     if (knobs.max_user_namespaces == 0) {
-      return {"user.max_user_namespaces is 0: no user namespace may be made here (inside another sandbox?)",
+      return {"user.max_user_namespaces is 0, so no user namespace can be made; another sandbox around sbx may have set that",
               "on a host: " + set_sysctl(kMaxKey, kMaxWanted)};
     }
     return {"no further user namespaces are allowed here: user.max_user_namespaces is reached, or 33 levels deep",
@@ -122,8 +125,7 @@ Mending mend_namespaces(const NamespaceKnobs& knobs, NamespaceStep step, int err
       return {cause, "SELinux or AppArmor says which in: sudo dmesg | grep -i denied"};
     }
     if (step == NamespaceStep::map && !contained) return {cause, ""};
-    return {cause, contained ? "start it with: " + container_options(knobs.container)
-                             : container_options(knobs.container)};
+    return {cause, start_with(knobs.container)};
   }
   if (errnum == EINVAL) return {"this kernel was built without a kind of namespace that sbx needs", "boot a distribution's kernel"};
   return {errno_text(errnum), ""};
@@ -135,7 +137,7 @@ Mending mend_masked_proc(const std::string& container) {
   if (container == "kubernetes") {
     return {cause, "set procMount: Unmasked in the container's securityContext and hostUsers: false in the pod's spec, or privileged: true"};
   }
-  if (container == "lxc" || container == "systemd-nspawn") return {cause, container_options(container)};
+  if (container == "lxc" || container == "systemd-nspawn") return {cause, "use " + container_options(container)};
   return {cause, "start the container with: --security-opt systempaths=unconfined"};
 }
 

@@ -145,6 +145,10 @@ Error setup_error(const ns::PlannedChild& child, const ns::StatusPage& page, con
           "the target does not exist inside the shared directory, and nothing is ever created there: create it first or choose another target");
     }
   }
+  if ((stage == ns::Stage::identity || stage == ns::Stage::host_name || stage == ns::Stage::loopback) &&
+      (errnum == EPERM || errnum == EACCES)) {
+    return std::move(error).with_hint(mend_namespaces(read_namespace_knobs(), NamespaceStep::use, errnum).text());
+  }
   if (stage == ns::Stage::rlimits || stage == ns::Stage::streams) {
     return std::move(error).with_hint("raise --open-files or --pids");
   }
