@@ -225,7 +225,7 @@ void judge_idmap(const HostReport& r, Finding& f) {
   const std::string place = "'" + printable(r.working_directory, 200) + "' (" + r.file_system + ")";
   if (r.idmap.worked()) return good(f, "works on " + place);
   bad(f, State::degraded, place + " refuses: " + words(r.idmap.errnum),
-      "--workspace there is read-only and shows what everybody may read; :rw is refused",
+      "--workspace there is shown as everybody may read it, or copied in within the limits; :rw runs as the owner of the files, or is refused when that is root",
       "work in a directory on ext4, xfs or btrfs, or run sbx as the owner of the files");
 }
 
