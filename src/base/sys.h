@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -56,6 +57,9 @@ Status unlinkat(int dirfd, const std::string& path, int flags = 0);
 Status renameat2(int from_dir, const std::string& from, int to_dir, const std::string& to, unsigned flags);
 Status ftruncate(int fd, off_t size);
 Status set_nonblocking(int fd);
+
+// CLOCK_MONOTONIC, nanoseconds.
+uint64_t monotonic_ns();
 
 }  // namespace sbx::sys
 

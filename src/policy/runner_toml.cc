@@ -10,8 +10,6 @@ namespace {
 
 using Kind = TomlValue::Kind;
 
-std::string quoted(std::string_view text) { return "\"" + printable(text, 64) + "\""; }
-
 // The document and its name; every reader below reports the place of what it read.
 struct Reader {
   const std::string& name;

@@ -1,10 +1,9 @@
 #include "runtime/spec_text.h"
 
-#include <sha256.h>
-
 #include <cstdlib>
 
 #include "base/text.h"
+#include "runtime/digest.h"
 
 namespace sbx::runtime {
 namespace {
@@ -13,15 +12,6 @@ std::string octal(uint32_t mode) {
   std::string digits;
   for (; mode != 0; mode /= 8) digits.insert(digits.begin(), static_cast<char>('0' + mode % 8));
   return "0" + digits;
-}
-
-std::string digest_of(std::string_view bytes) {
-  SHA2_CTX context;
-  SHA256Init(&context);
-  SHA256Update(&context, reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
-  char hex[SHA256_DIGEST_STRING_LENGTH];
-  SHA256End(&context, hex);
-  return hex;
 }
 
 const char* yes_no(bool value) { return value ? "yes" : "no"; }
@@ -48,7 +38,7 @@ struct OpText {
     return "link " + shell_quote(op.target) + " to " + shell_quote(op.text);
   }
   std::string operator()(const FileOp& op) const {
-    return "file " + shell_quote(op.target) + " mode " + octal(op.mode) + " sha256 " + digest_of(op.content);
+    return "file " + shell_quote(op.target) + " mode " + octal(op.mode) + " sha256 " + sha256_hex(op.content);
   }
   std::string operator()(const CopyFdOp& op) const {
     return "copy " + shell_quote(op.target) + " mode " + octal(op.mode);
@@ -82,7 +72,7 @@ std::string verdict_text(const SyscallVerdict& verdict) {
 
 }  // namespace
 
-std::string spec_digest(const SandboxSpec& spec) { return digest_of(spec_text(spec)); }
+std::string spec_digest(const SandboxSpec& spec) { return sha256_hex(spec_text(spec)); }
 
 std::string fs_op_text(const FsOp& op) { return std::visit(OpText{}, op); }
 
