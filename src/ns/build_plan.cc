@@ -2,6 +2,7 @@
 
 #include <linux/capability.h>
 #include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -46,6 +47,9 @@ Result<UniqueFd> clone_tree(const std::string& path) {
 int set_attributes(int tree, uint64_t attributes, int userns = -1) {
   raw::mount_attr attr{};
   attr.attr_set = attributes;
+  // The clone of a shared mount is a peer of the host's: what the child mounts below it (a protected .git/hooks) would
+  // appear on the host as well.
+  attr.propagation = MS_PRIVATE;
   if (userns >= 0) {
     attr.attr_set |= SBX_MOUNT_ATTR_IDMAP;
     attr.userns_fd = static_cast<uint64_t>(userns);
@@ -78,6 +82,7 @@ class PlanBuilder {
   struct Cover {
     std::string target;
     bool ours;
+    bool is_private = false;  // on the private tmpfs
   };
 
   bool ours(const std::string& path) const {
@@ -85,6 +90,15 @@ class PlanBuilder {
       if (path_is_under(path, cover->target)) return cover->ours;
     }
     return true;
+  }
+  // Something of ours was made there: it is no inode of the payload's.
+  void count_inode(const std::string& path) {
+    for (auto cover = covers_.rbegin(); cover != covers_.rend(); ++cover) {
+      if (!path_is_under(path, cover->target)) continue;
+      if (cover->is_private) ++private_inodes_;
+      return;
+    }
+    ++root_inodes_;
   }
   bool through_link(const std::string& path) const {
     return std::any_of(links_.begin(), links_.end(),
@@ -121,7 +135,7 @@ class PlanBuilder {
     step.a = relative(target);
     step.mode = mode;
     step.flags = kExistsIsFine;
-    ++root_inodes_;
+    count_inode(target);
   }
   // Something to mount on: a directory or an empty file.
   void make_place(const std::string& target, bool directory) {
@@ -133,7 +147,7 @@ class PlanBuilder {
       step.a = relative(target);
       step.mode = 0644;
       step.flags = kExistsIsFine;
-      ++root_inodes_;
+      count_inode(target);
     }
   }
   uint32_t target_flags(const std::string& target) const { return confined(target) ? kResolveTarget : 0u; }
@@ -141,6 +155,7 @@ class PlanBuilder {
   // ---- operations ----------------------------------------------------------------------------------------------
 
   Status files() {
+    out_->keep_slots.assign(options_.keep.size(), -1);
     begin_op("make the root");
     const size_t root = out_->steps_.size();
     add(StepKind::tmpfs).a = keep_string("/");
@@ -150,8 +165,10 @@ class PlanBuilder {
     // What we put into the root ourselves, in pages, and the directories; nobody else writes there.
     out_->steps_[root].b = keep_string("mode=0755,size=" + std::to_string(root_bytes_ + (uint64_t{64} << 10)) +
                                        ",nr_inodes=" + std::to_string(root_inodes_ + 16));
-    for (size_t i = 0; i < options_.keep.size(); ++i) {
-      if (out_->keep_slots.size() <= i) out_->keep_slots.resize(i + 1, -1);
+    if (private_count_ != 0) {
+      // What we put there ourselves are not the payload's inodes.
+      out_->steps_[private_step_].b = keep_string("mode=0755,size=" + std::to_string(spec_.limits.disk.value) +
+                                                  ",nr_inodes=" + std::to_string(spec_.limits.inodes + private_inodes_));
     }
     return {};
   }
@@ -160,8 +177,14 @@ class PlanBuilder {
     Result<struct stat> looked = sys::stat(op.source);
     if (!looked.ok()) {
       if (op.optional) return {};
+<<<<<<< HEAD
       return Error(ErrorKind::usage, "cannot share " + quoted_path(op.source) + ": " + errno_text(looked.error().errnum()))
           .with_origin(op.origin);
+=======
+      return Error(ErrorKind::usage, "cannot share " + quoted_path(op.source) + ": " + errno_text(looked.error().errnum()))
+          .with_origin(op.origin)
+          .with_hint("a mount of a policy that may be missing says: optional = true");
+>>>>>>> main
     }
     begin_op("bind " + quoted_path(op.source) + " on " + quoted_path(op.target), op.origin);
     const struct stat info = looked.take();
@@ -257,10 +280,10 @@ class PlanBuilder {
     if (private_count_ == 0) {
       Step& step = add(StepKind::tmpfs);
       step.a = keep_string(kStaging);
-      // The directories that we make ourselves are not the payload's inodes.
-      step.b = keep_string("mode=0755,size=" + std::to_string(spec_.limits.disk.value) +
-                           ",nr_inodes=" + std::to_string(spec_.limits.inodes + 64));
+      private_step_ = out_->steps_.size() - 1;
+      ++private_inodes_;  // its root
     }
+    ++private_inodes_;
     const std::string path = std::string(kStaging) + "/" + std::to_string(private_count_++);
     Step& step = add(StepKind::make_dir);
     step.a = keep_string(path);
@@ -275,7 +298,7 @@ class PlanBuilder {
     Step& step = add(StepKind::clone_bind);
     step.a = keep_string(path);
     step.b = relative(op.target);
-    covers_.push_back({op.target, true});
+    covers_.push_back({op.target, true, true});
     return keep_directory(op.target, path);
   }
 
@@ -283,7 +306,6 @@ class PlanBuilder {
     for (size_t i = 0; i < options_.keep.size(); ++i) {
       if (options_.keep[i] != target) continue;
       if (i + 1 >= static_cast<size_t>(kMaxKept)) return Error(ErrorKind::internal, "too many directories to keep");
-      out_->keep_slots.resize(std::max(out_->keep_slots.size(), i + 1), -1);
       out_->keep_slots[i] = static_cast<int>(i) + 1;
       Step& step = add(StepKind::open_keep);
       step.a = keep_string(path);
@@ -306,7 +328,7 @@ class PlanBuilder {
     Step& step = add(StepKind::make_symlink);
     step.a = relative(op.target);
     step.b = keep_string(op.text);
-    ++root_inodes_;
+    count_inode(op.target);
     links_.push_back(op.target);
     return {};
   }
@@ -321,6 +343,12 @@ class PlanBuilder {
     Step& step = *SBX_TRY(new_file(StepKind::write_file, op.target, op.mode, op.content.size()));
     step.b = keep_string(op.content);
     step.n = op.content.size();
+<<<<<<< HEAD
+=======
+    step.mode = op.mode;
+    made_.insert(op.target);
+    count_bytes(op.target, op.content.size());
+>>>>>>> main
     return {};
   }
 
@@ -328,6 +356,7 @@ class PlanBuilder {
     const struct stat info = SBX_TRY(sys::fstat(op.source.value));
     Step& step = *SBX_TRY(new_file(StepKind::copy_fd, op.target, op.mode, static_cast<uint64_t>(info.st_size)));
     step.fd = op.source.value;
+<<<<<<< HEAD
     return {};
   }
 
@@ -345,8 +374,17 @@ class PlanBuilder {
   }
 
   void count_bytes(uint64_t bytes) {
+=======
+    step.mode = op.mode;
+    made_.insert(op.target);
+    count_bytes(op.target, static_cast<uint64_t>(info.st_size));
+    return {};
+  }
+
+  void count_bytes(const std::string& target, uint64_t bytes) {
+>>>>>>> main
     root_bytes_ += (bytes + 4095) / 4096 * 4096;
-    ++root_inodes_;
+    count_inode(target);
   }
 
   Status operation(const ProcOp& op) {
@@ -425,6 +463,7 @@ class PlanBuilder {
     // The upper directory's mode is what the payload sees of the top directory.
     const std::string upper = private_directory((info.st_mode & 0777u) | 0700u);
     const std::string work = private_directory(0700);
+    private_inodes_ += 2;  // the kernel's own: a directory in there, and what it copies up at the moment
     Step& step = add(StepKind::overlay);
     step.a = relative(op.target);
     step.b = keep_string("lowerdir=" + escape_overlay(op.target.substr(1)) + ",upperdir=" + upper +
@@ -594,7 +633,8 @@ class PlanBuilder {
   std::vector<std::string> links_;
   std::set<std::string> made_;
   std::map<std::pair<uint32_t, uint32_t>, UniqueFd> map_namespaces_;
-  uint64_t root_bytes_ = 0, root_inodes_ = 0;
+  uint64_t root_bytes_ = 0, root_inodes_ = 0, private_inodes_ = 0;
+  size_t private_step_ = 0;
   unsigned private_count_ = 0;
 };
 

@@ -11,15 +11,15 @@
 //   clone3(all namespaces) ─────▶ waits on the hold pipe
 //   writes the id maps
 //   go byte ────────────────────▶ identity, death signal, mounts, pivot, names
-//                                 hands descriptors over ──▶ fork ───▶ session, streams, limits, capabilities,
-//   end of file on the exec pipe ◀─────────────────────────────────── no_new_privs, landlock, seccomp, exec
+//                                 hands descriptors over ──▶ fork ───▶ session, streams, capabilities, no_new_privs,
+//   end of file on the exec pipe ◀─────────────────────────────────── landlock, limits, seccomp, exec
 //   pidfd, timers, pumps          reaps; forwards signals that come
 //                                 from outside; writes the wait status
 //                                 of the payload and exits, whereupon
 //   pidfd readable ◀───────────── the kernel kills all that is left
 //
 // Death: the hold pipe's write end is held by the supervisor alone. Credentials changes clear the death signal, so it
-// is set after them, and then the pipe is looked at once more (kernel-facts section 9: this order lost no race).
+// is set after them, and then the pipe is looked at once more (measured: this order lost no race).
 #include "ns/child.h"
 
 #include <errno.h>
@@ -463,12 +463,6 @@ void load_filter(const ChildPlan& plan) noexcept {
   }
   connect_streams(plan, slave);
 
-  enter(plan, Stage::rlimits);
-  for (uint32_t i = 0; i < plan.rlimit_count; ++i) {
-    plan.page->step = i;
-    const uint64_t pair[2] = {plan.rlimits[i].value, plan.rlimits[i].value};
-    must(plan, call(SYS_prlimit64, 0, plan.rlimits[i].resource, pair, nullptr));
-  }
   enter(plan, Stage::affinity);
   if (plan.affinity != nullptr) must(plan, call(SYS_sched_setaffinity, 0, plan.affinity_bytes, plan.affinity));
   call(SYS_umask, 022);
@@ -483,8 +477,20 @@ void load_filter(const ChildPlan& plan) noexcept {
 
   enter(plan, Stage::descriptors);
   // Close-on-exec rather than closed: the exec pipe has to live exactly until then, and the fork that inherits all
-  // of the caller's leaked descriptors makes no other system call that could use one.
+  // of the caller's leaked descriptors makes no other system call that could use one. What lies below the two that
+  // are still needed is closed at once: the filter's listener takes the lowest free number, which a small limit of
+  // open files must allow.
+  const int needed = plan.exec_pipe < plan.hand_over ? plan.exec_pipe : plan.hand_over;
+  if (needed > 3) must(plan, call(SYS_close_range, 3, needed - 1, 0));
   must(plan, call(SYS_close_range, 3, ~0u, kCloseRangeCloexec));
+
+  // After everything that opens descriptors: the numbers up to here are the supervisor's, not the payload's.
+  enter(plan, Stage::rlimits);
+  for (uint32_t i = 0; i < plan.rlimit_count; ++i) {
+    plan.page->step = i;
+    const uint64_t pair[2] = {plan.rlimits[i].value, plan.rlimits[i].value};
+    must(plan, call(SYS_prlimit64, 0, plan.rlimits[i].resource, pair, nullptr));
+  }
 
   enter(plan, Stage::seccomp);
   load_filter(plan);

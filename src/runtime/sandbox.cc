@@ -92,7 +92,7 @@ Result<Filter> choose_filter(const SandboxSpec& spec, bool sample_memory) {
 }
 
 // The backstop of sampling: a process that grows faster than anybody looks. Well above the limit, since every thread
-// stack counts as 8 MiB and a JVM reserves half a gigabyte (kernel-facts section 8).
+// stack counts as 8 MiB and a JVM reserves half a gigabyte.
 uint64_t data_limit(const Limits& limits) {
   const uint64_t memory = limits.memory->value;
   const uint64_t stacks = limits.pids ? *limits.pids * (uint64_t{8} << 20) : 3 * memory;
@@ -107,13 +107,15 @@ Error setup_error(const ns::PlannedChild& child, const ns::StatusPage& page, con
     if (errnum == ENOENT || errnum == ENOTDIR) {
       Error error(ErrorKind::not_found, "command not found inside the sandbox: " + command);
       return std::move(error).with_stage("exec").with_hint(
+          std::string(spec.exec_path.find('/') != std::string::npos ? "it, or the interpreter that its #! line names, is not there; " : "") +
           "the sandbox sees /usr, /bin and what is shared with --mount or --workspace; `sbx exec -- ls -l DIR` shows the view");
     }
     if (errnum == EACCES || errnum == ENOEXEC) {
       Error error(ErrorKind::not_executable, "cannot execute " + command + ": " +
                                                  (errnum == ENOEXEC ? "neither a program for this machine nor a script with a #! line"
                                                                     : errno_text(errnum)));
-      return std::move(error).with_stage("exec");
+      return std::move(error).with_stage("exec").with_hint(
+          "a program needs the execute permission (chmod +x); source code runs with: sbx run FILE");
     }
     return Error::from_errno(errnum, "execute " + command).with_stage("exec");
   }
@@ -132,9 +134,6 @@ Error setup_error(const ns::PlannedChild& child, const ns::StatusPage& page, con
       return std::move(error).with_hint(
           "the target does not exist inside the shared directory, and nothing is ever created there: create it first or choose another target");
     }
-  }
-  if (stage == ns::Stage::rlimits || stage == ns::Stage::streams) {
-    return std::move(error).with_hint("raise --open-files or --pids");
   }
   return error;
 }
@@ -186,7 +185,8 @@ void fill_usage(Outcome& outcome, const SuperviseResult& run) {
       run.sampled ? "sampled every 20 ms: resident pages of all processes and the private file system; a shorter peak is missed"
                   : "of the largest process; the run was too short to be sampled";
   if (run.sampled) {
-    outcome.usage.peak_pids = run.peak_threads;
+    // A look can come before the payload's first or after its last instant; the payload itself was there.
+    outcome.usage.peak_pids = std::max<uint64_t>(run.peak_threads, 1);
     outcome.usage.peak_pids_note = "sampled every 20 ms";
   } else {
     outcome.usage.peak_pids_note = "the run was too short to be sampled";
@@ -204,7 +204,6 @@ void fill_isolation(Outcome& outcome, const SandboxSpec& spec, const HostFacts& 
   isolation.identity = facts.root_identity ? "a host uid of its own" : "the caller's uid in a user namespace";
   isolation.network = spec.net == NetMode::none ? "none" : "host";
   isolation.seccomp_policy = filter.policy.empty() ? "none" : filter.policy;
-  if (!filter.program.empty()) isolation.seccomp_digest = seccomp::program_digest(filter.program);
   isolation.landlock_abi = child.landlock_abi;
   if (child.landlock_abi == 0) {
     isolation.landlock_note = spec.hardening.landlock ? "this kernel has no Landlock" : "switched off by the policy";
@@ -243,6 +242,9 @@ class Run {
 
  private:
   void fail(Error error) {
+    if (error.errnum() == EMFILE && error.hint().empty()) {
+      error = std::move(error).with_hint("the caller's own limit of open files is too small; raise it: ulimit -n 1024");
+    }
     result_.outcome.verdict = Verdict::setup_failed;
     result_.outcome.setup_error = std::move(error);
   }
@@ -307,6 +309,8 @@ class Run {
     fill_verdict(outcome, run);
     outcome.limits_hit = std::move(run.limits_hit);
     outcome.denials = std::move(run.denials);
+    const std::span<const sock_filter> loaded = run.listening ? filter.reporting : filter.program;
+    if (!loaded.empty()) outcome.isolation.seccomp_digest = seccomp::program_digest(loaded);
     if (!run.listening) {
       outcome.denials_note = filter.program.empty() ? "no filter is loaded" : "the filter answers by itself here: no listener could be had";
     } else if (run.denials_overflowed) {

@@ -3,7 +3,12 @@
 #include <cstdlib>
 
 #include "base/text.h"
+<<<<<<< HEAD
 #include "runtime/digest.h"
+=======
+#include "policy/syscall_groups.h"
+#include "runtime/toolchain_cache.h"
+>>>>>>> main
 
 namespace sbx::runtime {
 namespace {
@@ -53,22 +58,6 @@ struct OpText {
   std::string operator()(const ReadOnlyOp& op) const { return "read-only " + shell_quote(op.target); }
   std::string operator()(const PinOp& op) const { return "pin " + shell_quote(op.target); }
 };
-
-const char* action_name(SyscallAction action) {
-  switch (action) {
-    case SyscallAction::allow: return "allow";
-    case SyscallAction::errno_value: return "errno";
-    case SyscallAction::notify: return "notify";
-    case SyscallAction::kill: return "kill";
-    case SyscallAction::log: return "log";
-  }
-  return "kill";
-}
-
-std::string verdict_text(const SyscallVerdict& verdict) {
-  return std::string(action_name(verdict.action)) +
-         (verdict.action == SyscallAction::errno_value ? " " + std::to_string(verdict.errnum) : "");
-}
 
 }  // namespace
 
@@ -120,7 +109,7 @@ std::string spec_text(const SandboxSpec& spec) {
   line("seccomp", !spec.seccomp.enabled ? "off" : spec.seccomp.builtin.empty() ? "rules" : spec.seccomp.builtin);
   if (spec.seccomp.enabled && spec.seccomp.builtin.empty()) {
     for (const SyscallRule& rule : spec.seccomp.rules.rules) {
-      std::string value = rule.name + " " + verdict_text(rule.verdict);
+      std::string value = rule.name + " " + format_syscall_answer(rule.verdict);
       for (const ArgumentTest& test : rule.tests) {
         value += " arg" + std::to_string(test.index) + (test.low32 ? "/32" : "") + " op" +
                  std::to_string(static_cast<int>(test.op)) + " " + std::to_string(test.mask) + " " +
@@ -128,7 +117,7 @@ std::string spec_text(const SandboxSpec& spec) {
       }
       line("seccomp.rule", value);
     }
-    line("seccomp.otherwise", verdict_text(spec.seccomp.rules.otherwise));
+    line("seccomp.otherwise", format_syscall_answer(spec.seccomp.rules.otherwise));
   }
   return text;
 }

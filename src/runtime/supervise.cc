@@ -203,7 +203,8 @@ class Supervisor {
     }
     UniqueFd& master = out_.handed_over[ns::kTerminalSlot];
     if (master.valid()) SBX_TRY(in_.stdio->attach_pty(std::move(master)));
-    if (!out_.handed_over[0].valid()) return {};
+    // Without it no limit that is held by looking could be.
+    if (!out_.handed_over[0].valid()) return Error(ErrorKind::resource, "the sandbox's /proc was not handed over");
     if (in_.sample_memory) host_shared_before_ = host_shared_bytes();
     sampler_.emplace(out_.handed_over[0].get());
     if (limits_.cpu_time || in_.sample_memory || limits_.pids) {
