@@ -177,14 +177,9 @@ class PlanBuilder {
     Result<struct stat> looked = sys::stat(op.source);
     if (!looked.ok()) {
       if (op.optional) return {};
-<<<<<<< HEAD
-      return Error(ErrorKind::usage, "cannot share " + quoted_path(op.source) + ": " + errno_text(looked.error().errnum()))
-          .with_origin(op.origin);
-=======
       return Error(ErrorKind::usage, "cannot share " + quoted_path(op.source) + ": " + errno_text(looked.error().errnum()))
           .with_origin(op.origin)
           .with_hint("a mount of a policy that may be missing says: optional = true");
->>>>>>> main
     }
     begin_op("bind " + quoted_path(op.source) + " on " + quoted_path(op.target), op.origin);
     const struct stat info = looked.take();
@@ -343,12 +338,6 @@ class PlanBuilder {
     Step& step = *SBX_TRY(new_file(StepKind::write_file, op.target, op.mode, op.content.size()));
     step.b = keep_string(op.content);
     step.n = op.content.size();
-<<<<<<< HEAD
-=======
-    step.mode = op.mode;
-    made_.insert(op.target);
-    count_bytes(op.target, op.content.size());
->>>>>>> main
     return {};
   }
 
@@ -356,7 +345,6 @@ class PlanBuilder {
     const struct stat info = SBX_TRY(sys::fstat(op.source.value));
     Step& step = *SBX_TRY(new_file(StepKind::copy_fd, op.target, op.mode, static_cast<uint64_t>(info.st_size)));
     step.fd = op.source.value;
-<<<<<<< HEAD
     return {};
   }
 
@@ -369,20 +357,11 @@ class PlanBuilder {
     step.a = relative(target);
     step.mode = mode;
     made_.insert(target);
-    count_bytes(size);
+    count_bytes(target, size);
     return &step;
   }
 
-  void count_bytes(uint64_t bytes) {
-=======
-    step.mode = op.mode;
-    made_.insert(op.target);
-    count_bytes(op.target, static_cast<uint64_t>(info.st_size));
-    return {};
-  }
-
   void count_bytes(const std::string& target, uint64_t bytes) {
->>>>>>> main
     root_bytes_ += (bytes + 4095) / 4096 * 4096;
     count_inode(target);
   }

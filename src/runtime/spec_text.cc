@@ -3,12 +3,8 @@
 #include <cstdlib>
 
 #include "base/text.h"
-<<<<<<< HEAD
-#include "runtime/digest.h"
-=======
 #include "policy/syscall_groups.h"
-#include "runtime/toolchain_cache.h"
->>>>>>> main
+#include "runtime/digest.h"
 
 namespace sbx::runtime {
 namespace {
