@@ -211,8 +211,10 @@ class PlanBuilder {
       return {};
     }
     const auto replaced = options_.trees.find(spec_index_);
-    UniqueFd tree = replaced == options_.trees.end() ? SBX_TRY(clone_tree(op.source)) : SBX_TRY(sys::dup(replaced->second));
-    SBX_TRY(restrict_tree(op, replaced == options_.trees.end() ? info : SBX_TRY(sys::fstat(tree.get())), tree.get()));
+    const bool original = replaced == options_.trees.end();
+    UniqueFd tree = original ? SBX_TRY(clone_tree(op.source)) : SBX_TRY(sys::dup(replaced->second));
+    const struct stat shown = original ? info : SBX_TRY(sys::fstat(tree.get()));
+    SBX_TRY(restrict_tree(op, shown, tree.get()));
     Step& step = add(StepKind::attach);
     step.b = relative(op.target);
     step.fd = tree.get();
