@@ -3,23 +3,32 @@
 #   make run                  build, then run an example in a sandbox
 #   make build                build/sbx only
 #   make all                  everything: tests, probes and benchmark programs too
-#   make test                 unit, lint and integration tests
+#   make test                 unit, lint and integration tests, leaks, inside against outside, system calls: six minutes
+#   make asan-test            unit and integration tests with AddressSanitizer and UndefinedBehaviorSanitizer
 #   make install PREFIX=/usr/local DESTDIR=
 #   make lint asan bench fuzz clean
+#   make WERROR=ON …          warnings are errors; CHECK_SKIPS=1: only the cases of tests/expected-skips*.txt may be skipped
 
 PREFIX ?= /usr/local
 DESTDIR ?=
 JOBS ?= $(shell nproc)
 EXAMPLE ?= examples/hello.py
 FUZZ_SECONDS ?= 60
+WERROR ?=
+CHECK_SKIPS ?=
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 .DEFAULT_GOAL := build
-.PHONY: all build configured run test unit-test integration-test install lint asan asan-test bench fuzz clean
+.PHONY: all build configured run test unit-test integration-test leak-test differential-test budget-test install lint \
+        asan asan-test bench fuzz clean
+
+# preset NAME FOLDER: configures when the folder is new, or when another choice of warnings is asked for.
+preset = { [ -f $(2)/build.ninja ] && [ -z '$(WERROR)' ]; } || cmake --preset $(1) $(if $(WERROR),-DSBX_WERROR=$(WERROR))
+skips = $(if $(CHECK_SKIPS),--check-skips $(1))
 
 configured:
 	@tools/install-deps.sh build
-	@[ -f build/build.ninja ] || cmake --preset release
+	@$(call preset,release,build)
 
 build: configured
 	@cmake --build build -j $(JOBS) --target sbx
@@ -35,13 +44,22 @@ run: build
 	@echo 'build/hello.json says, among other things:'
 	@grep -E '^  "(verdict|exit_code|exit_status)"' build/hello.json
 
-test: all unit-test integration-test
+test: all unit-test integration-test leak-test differential-test budget-test
 
 unit-test:
 	@cd build && ctest --output-on-failure -j $(JOBS)
 
 integration-test:
-	@if [ -f tests/run.py ]; then python3 tests/run.py --binary build/sbx; fi
+	@python3 tests/run.py --binary build/sbx $(call skips,tests/expected-skips.txt)
+
+leak-test:
+	@python3 tests/leak.py --binary build/sbx --runs 200
+
+differential-test:
+	@python3 tests/differential.py --binary build/sbx --quick
+
+budget-test:
+	@python3 tests/syscall_budget.py --binary build/sbx
 
 install: build
 	@DESTDIR='$(DESTDIR)' cmake --install build --prefix '$(PREFIX)' --strip
@@ -49,27 +67,27 @@ install: build
 # clang-tidy with the short list of .clang-tidy, every finding an error.
 lint:
 	@tools/install-deps.sh lint
-	@[ -f build/build.ninja ] || cmake --preset release
+	@$(call preset,release,build)
 	@cmake --build build -j $(JOBS) --target generated_sources
 	@tools/lint.sh build $(JOBS)
 
 asan:
 	@tools/install-deps.sh build
-	@[ -f build-asan/build.ninja ] || cmake --preset asan
+	@$(call preset,asan,build-asan)
 	@cmake --build build-asan -j $(JOBS)
 
 asan-test: asan
 	@cd build-asan && ctest --output-on-failure -j $(JOBS)
+	@python3 tests/run.py --binary build-asan/sbx $(call skips,tests/expected-skips-asan.txt)
 
 bench: all
-	@if [ -f tests/bench/run.py ]; then python3 tests/bench/run.py --binary build/sbx; \
-	else echo 'there is no tests/bench/run.py' >&2; exit 1; fi
+	@python3 tests/bench/bench.py --binary build/sbx
 
 # Every fuzzer for FUZZ_SECONDS, starting from its corpus; what it finds is written below build-fuzz/.
 fuzz:
 	@tools/install-deps.sh fuzz
 	@[ -f build-fuzz/build.ninja ] || cmake --preset fuzz
-	@cmake --build build-fuzz -j $(JOBS)
+	@cmake --build build-fuzz -j $(JOBS) --target fuzzers
 	@tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
 
 clean:

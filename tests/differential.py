@@ -294,6 +294,7 @@ def main():
         if options.learn:
             print(json.dumps(learnt, indent=1, ensure_ascii=False))
         print(f"differential: {len(work)} programs in {time.monotonic() - began:.0f} s: {same} the same, {explained} with explained differences, {failed} failed")
+        print(f"{same + explained} passed, {failed} failed")
         return 1 if failed else 0
     finally:
         shutil.rmtree(base, ignore_errors=True)

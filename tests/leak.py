@@ -229,7 +229,7 @@ def run(identity, binary, probe, runs, kills, jobs, seed, base):
         print(f"FAIL leak [{identity.label}]: {count} times: {text}")
     for text in differences:
         print(f"FAIL leak [{identity.label}]: {text}")
-    return not failures and not differences
+    return sum(ends.values()) - len(failures), len(failures) + len(differences)
 
 
 def main():
@@ -246,7 +246,7 @@ def main():
     probe = pathlib.Path(options.probe).resolve() if options.probe else binary.parent / "tests" / "probe"
     kills = options.kills if options.kills >= 0 else options.runs * 15 // 100
     print(f"seed {options.seed}")
-    good = True
+    passed = failed = 0
     base = tempfile.mkdtemp(prefix="sbx-leak-")
     os.chmod(base, 0o755)
     try:
@@ -255,12 +255,14 @@ def main():
             os.chmod(os.path.join(base, name), 0o755)
         identities = harness.make_identities(options.identities.split(","))
         for identity in identities:
-            good &= run(identity, pathlib.Path(base) / "sbx", pathlib.Path(base) / "probe", options.runs // len(identities), kills // len(identities),
-                        options.jobs, options.seed, base)
+            ended, wrong = run(identity, pathlib.Path(base) / "sbx", pathlib.Path(base) / "probe", options.runs // len(identities), kills // len(identities),
+                               options.jobs, options.seed, base)
+            passed, failed = passed + ended, failed + wrong
     finally:
         shutil.rmtree(base, ignore_errors=True)
-    print(f"leak: {'nothing left' if good else 'FAILED'}")
-    return 0 if good else 1
+    print(f"leak: {'FAILED' if failed else 'nothing left'}")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -95,9 +95,10 @@ class Report:
             getattr(self, kind).append((name, text, seconds))
             if kind == "failed":
                 print(f"FAIL {name}: {text.rstrip()}", flush=True)
+            elif kind == "skipped":
+                print(f"skip {name}: {text}", flush=True)
             elif self.verbose:
-                print(f"{'ok  ' if kind == 'passed' else 'skip'} {name}" + (f": {text}" if text else "") +
-                      f"  ({seconds:.2f} s)", flush=True)
+                print(f"ok   {name}  ({seconds:.2f} s)", flush=True)
 
 
 def run_one(item, identity, options, report, base):
@@ -160,7 +161,7 @@ def main():
     parser.add_argument("-j", dest="jobs", type=int, default=2)
     parser.add_argument("-k", dest="pattern", default="", help="regular expression over case names and sentences")
     parser.add_argument("--list", action="store_true")
-    parser.add_argument("-v", dest="verbose", action="store_true", help="passed and skipped cases too")
+    parser.add_argument("-v", dest="verbose", action="store_true", help="passed cases too")
     parser.add_argument("--keep", action="store_true", help="keep the cases' directories")
     parser.add_argument("--skips", default="", help="write `case: reason` of skipped cases to this file")
     parser.add_argument("--check-skips", default="", help="fail unless exactly these cases are skipped")

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,6 +56,9 @@ Status mkdirat(int dirfd, const std::string& path, mode_t mode);  // EEXIST is a
 Status unlinkat(int dirfd, const std::string& path, int flags = 0);
 Status renameat2(int from_dir, const std::string& from, int to_dir, const std::string& to, unsigned flags);
 Status set_nonblocking(int fd);
+
+// CLOCK_MONOTONIC, nanoseconds.
+uint64_t monotonic_ns();
 
 }  // namespace sbx::sys
 

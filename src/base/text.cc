@@ -268,6 +268,9 @@ std::string printable(std::string_view bytes, size_t limit) {
   return out;
 }
 
+std::string quoted(std::string_view word) { return "\"" + printable(word, 128) + "\""; }
+std::string quoted_path(std::string_view path) { return "'" + printable(path) + "'"; }
+
 std::string shell_quote(std::string_view word) {
   if (!word.empty() && std::all_of(word.begin(), word.end(), is_plain_in_shell)) return std::string(word);
   // Words that a terminal would obey are written as $'…' (bash, zsh, ksh, POSIX 2024): three octal digits each, since

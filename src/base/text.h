@@ -26,6 +26,9 @@ std::string format_duration(Millis millis);   // "60s", "250ms", "1.5s", "10m"
 // Bytes made safe to print at a terminal on one line: control characters, invalid UTF-8 and DEL become \xHH
 // escapes, at most `limit` bytes of input are shown and "…" marks a cut.
 std::string printable(std::string_view bytes, size_t limit = 256);
+// For messages: a word of a document in double quotes, a path in single ones; printable, the word cut at 128 bytes.
+std::string quoted(std::string_view word);
+std::string quoted_path(std::string_view path);
 // Shell quoting for a word of a command line that is printed for people.
 std::string shell_quote(std::string_view word);
 

@@ -30,8 +30,6 @@ constexpr const char* kStaging = "/proc";
 
 constexpr const char* kDevices[] = {"null", "zero", "full", "random", "urandom"};
 
-std::string in_quotes(const std::string& text) { return "'" + printable(text) + "'"; }
-
 std::string escape_overlay(const std::string& path) {
   std::string escaped;
   for (const char c : path) {
@@ -62,7 +60,7 @@ Result<UniqueFd> clone_tree(const std::string& path, const UniqueFd& opened) {
   const bool by_fd = opened.valid();
   const long fd = ::syscall(SYS_open_tree, by_fd ? opened.get() : AT_FDCWD, by_fd ? "" : path.c_str(),
                             OPEN_TREE_CLONE | O_CLOEXEC | SBX_AT_RECURSIVE | (by_fd ? AT_EMPTY_PATH : 0));
-  if (fd < 0) return Error::from_errno(errno, "clone the tree " + in_quotes(path));
+  if (fd < 0) return Error::from_errno(errno, "clone the tree " + quoted_path(path));
   return UniqueFd(static_cast<int>(fd));
 }
 
@@ -201,11 +199,11 @@ class PlanBuilder {
     if (!looked.ok()) {
       const int errnum = looked.error().errnum();
       if (op.optional) return {};
-      Error error = Error(ErrorKind::usage, "cannot share " + in_quotes(op.source) + ": " + errno_text(errnum)).with_origin(op.origin);
+      Error error = Error(ErrorKind::usage, "cannot share " + quoted_path(op.source) + ": " + errno_text(errnum)).with_origin(op.origin);
       return std::move(error).with_hint(errnum == ELOOP ? "a link took its place while the sandbox was being set up; try again"
                                                         : "a mount of a policy that may be missing says: optional = true");
     }
-    begin_op("bind " + in_quotes(op.source) + " on " + in_quotes(op.target), op.origin);
+    begin_op("bind " + quoted_path(op.source) + " on " + quoted_path(op.target), op.origin);
     const Source source = looked.take();
     make_place(op.target, S_ISDIR(source.info.st_mode));
     SBX_TRY(bring(op, source));
@@ -237,7 +235,8 @@ class PlanBuilder {
     const auto replaced = options_.trees.find(spec_index_);
     const bool is_copy = replaced != options_.trees.end();
     UniqueFd tree = is_copy ? SBX_TRY(sys::dup(replaced->second)) : SBX_TRY(clone_tree(op.source, source.fd));
-    SBX_TRY(restrict_tree(op, is_copy ? SBX_TRY(sys::fstat(tree.get())) : info, tree.get()));
+    const struct stat shown = is_copy ? SBX_TRY(sys::fstat(tree.get())) : info;
+    SBX_TRY(restrict_tree(op, shown, tree.get()));
     Step& step = add(StepKind::attach);
     step.b = relative(op.target);
     step.fd = tree.get();
@@ -254,17 +253,17 @@ class PlanBuilder {
       const int refused = set_attributes(tree, attributes(op), userns);
       if (refused == 0) return {};
       if (refused != EINVAL && refused != EPERM && refused != EOPNOTSUPP) {
-        return Error::from_errno(refused, "restrict the tree " + in_quotes(op.source)).with_origin(op.origin);
+        return Error::from_errno(refused, "restrict the tree " + quoted_path(op.source)).with_origin(op.origin);
       }
       if (options_.refusal != nullptr) *options_.refusal = IdMapRefusal{spec_index_, info.st_uid, info.st_gid, info.st_mode};
-      return Error(ErrorKind::unsupported, "the file system of " + in_quotes(op.source) +
+      return Error(ErrorKind::unsupported, "the file system of " + quoted_path(op.source) +
                                                " cannot be idmapped, so its files cannot be shown as the payload's own")
           .with_origin(op.origin)
           .with_hint("share the directory with :overlay, or run sbx as the owner of its files");
     }
     const int refused = set_attributes(tree, attributes(op));
     if (refused != 0) {
-      return Error::from_errno(refused, "restrict the tree " + in_quotes(op.source)).with_origin(op.origin);
+      return Error::from_errno(refused, "restrict the tree " + quoted_path(op.source)).with_origin(op.origin);
     }
     return {};
   }
@@ -280,7 +279,7 @@ class PlanBuilder {
   }
 
   Status operation(const TmpfsOp& op) {
-    begin_op("tmpfs on " + in_quotes(op.target));
+    begin_op("tmpfs on " + quoted_path(op.target));
     make_place(op.target, true);
     char mode[16];
     std::snprintf(mode, sizeof mode, "%o", op.mode);
@@ -309,7 +308,7 @@ class PlanBuilder {
   }
 
   Status operation(const PrivateDirOp& op) {
-    begin_op("private directory " + in_quotes(op.target));
+    begin_op("private directory " + quoted_path(op.target));
     make_place(op.target, true);
     const std::string path = private_directory(op.mode);
     Step& step = add(StepKind::clone_bind);
@@ -332,14 +331,14 @@ class PlanBuilder {
   }
 
   Status operation(const DirOp& op) {
-    begin_op("directory " + in_quotes(op.target));
+    begin_op("directory " + quoted_path(op.target));
     make_parents(op.target);
     make_dir(op.target, op.mode);
     return {};
   }
 
   Status operation(const SymlinkOp& op) {
-    begin_op("link " + in_quotes(op.target));
+    begin_op("link " + quoted_path(op.target));
     make_parents(op.target);
     SBX_TRY(must_be_ours(op.target));
     Step& step = add(StepKind::make_symlink);
@@ -352,36 +351,35 @@ class PlanBuilder {
 
   Status must_be_ours(const std::string& target) const {
     if (!confined(target)) return {};
-    return Error(ErrorKind::usage, "cannot make " + in_quotes(target) + " inside the sandbox: it lies in a host directory that is shared there")
+    return Error(ErrorKind::usage, "cannot make " + quoted_path(target) + " inside the sandbox: it lies in a host directory that is shared there")
         .with_hint("nothing is ever created in a shared directory; choose another place");
   }
 
   Status operation(const FileOp& op) {
-    begin_op("file " + in_quotes(op.target));
-    make_parents(op.target);
-    SBX_TRY(must_be_ours(op.target));
-    Step& step = add(StepKind::write_file);
-    step.a = relative(op.target);
+    Step& step = *SBX_TRY(new_file(StepKind::write_file, op.target, op.mode, op.content.size()));
     step.b = keep_string(op.content);
     step.n = op.content.size();
-    step.mode = op.mode;
-    made_.insert(op.target);
-    count_bytes(op.target, op.content.size());
     return {};
   }
 
   Status operation(const CopyFdOp& op) {
-    begin_op("file " + in_quotes(op.target));
-    make_parents(op.target);
-    SBX_TRY(must_be_ours(op.target));
     const struct stat info = SBX_TRY(sys::fstat(op.source.value));
-    Step& step = add(StepKind::copy_fd);
-    step.a = relative(op.target);
+    Step& step = *SBX_TRY(new_file(StepKind::copy_fd, op.target, op.mode, static_cast<uint64_t>(info.st_size)));
     step.fd = op.source.value;
-    step.mode = op.mode;
-    made_.insert(op.target);
-    count_bytes(op.target, static_cast<uint64_t>(info.st_size));
     return {};
+  }
+
+  // A step that fills a new file in the root; valid until the next one is added.
+  Result<Step*> new_file(StepKind kind, const std::string& target, uint32_t mode, uint64_t size) {
+    begin_op("file " + quoted_path(target));
+    make_parents(target);
+    SBX_TRY(must_be_ours(target));
+    Step& step = add(kind);
+    step.a = relative(target);
+    step.mode = mode;
+    made_.insert(target);
+    count_bytes(target, size);
+    return &step;
   }
 
   void count_bytes(const std::string& target, uint64_t bytes) {
@@ -390,7 +388,7 @@ class PlanBuilder {
   }
 
   Status operation(const ProcOp& op) {
-    begin_op("proc on " + in_quotes(op.target));
+    begin_op("proc on " + quoted_path(op.target));
     make_place(op.target, true);
     Step& mount = add(StepKind::proc);
     mount.a = relative(op.target);
@@ -408,14 +406,14 @@ class PlanBuilder {
     }
     if (!op.subset_pid) bound_watches(op.target);
     for (const char* name : {"sys", "bus", "irq", "fs", "acpi", "scsi"}) {
-      begin_op("mask " + in_quotes(op.target + "/" + name));
+      begin_op("mask " + quoted_path(op.target + "/" + name));
       Step& step = add(StepKind::clone_bind);
       step.a = relative(op.target + "/" + name);
       step.attr = SBX_MOUNT_ATTR_RDONLY;
       step.flags = kOverSelf | kMayBeMissing;
     }
     for (const char* name : {"kcore", "keys", "kmsg", "timer_list", "sysrq-trigger", "cmdline", "locks", "interrupts"}) {
-      begin_op("mask " + in_quotes(op.target + "/" + name));
+      begin_op("mask " + quoted_path(op.target + "/" + name));
       Step& step = add(StepKind::clone_bind);
       step.a = keep_string("dev/null");
       step.b = relative(op.target + "/" + name);
@@ -439,12 +437,12 @@ class PlanBuilder {
   }
 
   Status operation(const DevOp& op) {
-    begin_op("devices on " + in_quotes(op.target));
+    begin_op("devices on " + quoted_path(op.target));
     make_place(op.target, true);
     std::vector<std::string> names(std::begin(kDevices), std::end(kDevices));
     if (options_.terminal) names.push_back("tty");
     for (const std::string& name : names) {
-      begin_op("device " + in_quotes(op.target + "/" + name));
+      begin_op("device " + quoted_path(op.target + "/" + name));
       BindOp bind;
       bind.source = "/dev/" + name;
       bind.target = op.target + "/" + name;
@@ -456,7 +454,7 @@ class PlanBuilder {
       SBX_TRY(bring(bind, source));
       covers_.push_back({bind.target, false});
     }
-    begin_op("devpts on " + in_quotes(op.target + "/pts"));
+    begin_op("devpts on " + quoted_path(op.target + "/pts"));
     make_place(op.target + "/pts", true);
     add(StepKind::devpts).a = relative(op.target + "/pts");
     const std::pair<const char*, const char*> links[] = {{"ptmx", "pts/ptmx"},
@@ -476,7 +474,7 @@ class PlanBuilder {
     lower.no_links = true;
     lower.origin = op.origin;
     SBX_TRY(operation(lower));
-    begin_op("overlay on " + in_quotes(op.target), op.origin);
+    begin_op("overlay on " + quoted_path(op.target), op.origin);
     const struct stat info = SBX_TRY(sys::stat(op.lower));
     // The upper directory's mode is what the payload sees of the top directory.
     const std::string upper = private_directory((info.st_mode & 0777u) | 0700u);
@@ -493,7 +491,7 @@ class PlanBuilder {
   Status operation(const PinOp& op) { return over_self(op.target, 0, "pin"); }
 
   Status over_self(const std::string& target, uint64_t attributes, const char* verb) {
-    begin_op(std::string(verb) + " " + in_quotes(target));
+    begin_op(std::string(verb) + " " + quoted_path(target));
     Step& step = add(StepKind::clone_bind);
     step.a = relative(target);
     step.attr = attributes;

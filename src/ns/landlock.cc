@@ -3,6 +3,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace sbx::ns {
@@ -47,7 +48,9 @@ Result<LandlockPlan> plan_landlock(int abi, const std::vector<std::string>& writ
   plan.ruleset.reset(static_cast<int>(fd));
   plan.rules.push_back({"/", kExecute | kReadFile | kReadDir, false});
   // Files of /proc such as /proc/self/comm are written by ordinary programs; which ones may be is procfs's business.
-  plan.rules.push_back({"/proc", (kWriteFile | kTruncate) & attr.handled_access_fs, true});
+  if (std::find(writable.begin(), writable.end(), "/proc") == writable.end()) {
+    plan.rules.push_back({"/proc", (kWriteFile | kTruncate) & attr.handled_access_fs, true});
+  }
   for (const std::string& path : writable) plan.rules.push_back({path, attr.handled_access_fs, true});
   return plan;
 }

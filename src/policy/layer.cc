@@ -26,8 +26,6 @@ constexpr size_t kMostListElements = 1024;
 
 Error bad(std::string message) { return Error(ErrorKind::policy, std::move(message)); }
 
-std::string quoted(std::string_view text) { return "\"" + printable(text, 64) + "\""; }
-
 bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }

@@ -20,8 +20,6 @@ constexpr std::string_view kSuffix = ".toml";
 constexpr std::string_view kBuiltinFolder = "policies";
 constexpr std::string_view kBuiltinLanguages = "policies/lang";
 
-std::string quoted(std::string_view text) { return "\"" + printable(text, 128) + "\""; }
-
 bool ends_with(std::string_view text, std::string_view suffix) {
   return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
 }

@@ -14,8 +14,6 @@ namespace {
 constexpr size_t kMostMounts = 256;
 constexpr size_t kMostRules = 1024;
 
-std::string quoted(std::string_view text) { return "\"" + printable(text, 64) + "\""; }
-
 // The one text being read: its name for messages, and how its values call their origin.
 struct Reader {
   const std::string& name;

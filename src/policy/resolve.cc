@@ -18,8 +18,6 @@ using Values = std::map<std::string, LayerValue>;
 constexpr std::string_view kHome = "/home/sandbox";
 constexpr uint32_t kNobody = 65534;
 
-std::string quoted(std::string_view text) { return "\"" + printable(text, 128) + "\""; }
-
 // A flag that is wrong is wrong usage, a file that is wrong is a wrong policy.
 Error refuse(const std::string& origin, std::string message) {
   const ErrorKind kind = starts_with(origin, "flag ") ? ErrorKind::usage : ErrorKind::policy;

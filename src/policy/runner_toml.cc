@@ -10,8 +10,6 @@ namespace {
 
 using Kind = TomlValue::Kind;
 
-std::string quoted(std::string_view text) { return "\"" + printable(text, 64) + "\""; }
-
 // The document and its name; every reader below reports the place of what it read.
 struct Reader {
   const std::string& name;
@@ -82,6 +80,7 @@ struct Reader {
         if (!looks) continue;
         if (std::find(placeholders.begin(), placeholders.end(), inner) == placeholders.end()) {
           std::vector<std::string> known;
+          known.reserve(placeholders.size());
           for (const std::string& placeholder : placeholders) known.push_back("{" + placeholder + "}");
           return error(place, "unknown placeholder " + quoted("{" + inner + "}") + " in " + key)
               .with_hint("known here: " + join(known, ", "));

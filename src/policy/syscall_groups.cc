@@ -139,6 +139,7 @@ Result<std::vector<std::vector<ArgumentTest>>> read_test(const TomlValue& table,
     SBX_TRY(expect(*operand, Kind::array, name));
     if (operand->items.empty()) return toml_error(name, *operand, "\"" + operand->key + "\" is empty");
     std::vector<ArgumentTest> tests;
+    tests.reserve(operand->items.size());
     for (const TomlValue& item : operand->items) {
       test.value = SBX_TRY(read_value(item));
       tests.push_back(test);
@@ -146,6 +147,7 @@ Result<std::vector<std::vector<ArgumentTest>>> read_test(const TomlValue& table,
     if (test.op == Op::not_equal || test.op == Op::masked_not_equal)
       return std::vector<std::vector<ArgumentTest>>{std::move(tests)};
     std::vector<std::vector<ArgumentTest>> alternatives;
+    alternatives.reserve(tests.size());
     for (const ArgumentTest& alternative : tests) alternatives.push_back({alternative});
     return alternatives;
   }

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -32,28 +31,16 @@ constexpr unsigned long long kDestinationBeneath = RESOLVE_BENEATH | RESOLVE_NO_
 
 int64_t nanoseconds(const struct timespec& time) { return int64_t{time.tv_sec} * 1000000000 + time.tv_nsec; }
 
-std::string shown(const std::string& path) { return "'" + printable(path) + "'"; }
-
 WalkLimits walk_limits(const ArtifactBounds& bounds) { return {bounds.max_scan, bounds.max_depth}; }
-
-std::string hex(std::span<const uint8_t> bytes) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const uint8_t byte : bytes) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
-}
 
 class Sha256 {
  public:
   Sha256() { SHA256Init(&context_); }
   void update(const char* bytes, size_t size) { SHA256Update(&context_, reinterpret_cast<const uint8_t*>(bytes), size); }
   std::string finish() {
-    std::array<uint8_t, SHA256_DIGEST_LENGTH> digest{};
-    SHA256Final(digest.data(), &context_);
-    return hex(digest);
+    char hex[SHA256_DIGEST_STRING_LENGTH];
+    SHA256End(&context_, hex);
+    return hex;
   }
 
  private:
@@ -145,12 +132,12 @@ Result<UniqueFd> open_destination_directory(int destination_fd, const std::strin
   UniqueFd current = SBX_TRY(sys::openat(destination_fd, ".", O_RDONLY | O_DIRECTORY));
   if (path.empty()) return current;
   for (const std::string& part : split(path, '/')) {
-    if (part.empty() || part == "." || part == "..") return Error::from_errno(EINVAL, "use directory " + shown(path));
+    if (part.empty() || part == "." || part == "..") return Error::from_errno(EINVAL, "use directory " + quoted_path(path));
     if (Status made = sys::mkdirat(current.get(), part, 0755); !made.ok() && made.error().errnum() != EEXIST) {
-      return Error::from_errno(made.error().errnum(), "create directory " + shown(path));
+      return Error::from_errno(made.error().errnum(), "create directory " + quoted_path(path));
     }
     Result<UniqueFd> next = sys::openat2(current.get(), part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, kDestinationBeneath);
-    if (!next.ok()) return Error::from_errno(next.error().errnum(), "use directory " + shown(path));
+    if (!next.ok()) return Error::from_errno(next.error().errnum(), "use directory " + quoted_path(path));
     current = next.take();
   }
   return current;
@@ -194,12 +181,12 @@ Result<std::string> copy_file(int source_root, const Artifact& artifact, int dir
     hash.update(bytes, size);
     return sys::write_all(target.get(), std::string_view(bytes, size));
   };
-  const std::string problem = SBX_TRY_CTX(read_exactly(source.value().get(), artifact.size, sink), shown(artifact.path));
+  const std::string problem = SBX_TRY_CTX(read_exactly(source.value().get(), artifact.size, sink), quoted_path(artifact.path));
   if (!problem.empty()) return "not copied: it " + problem;
   if (hash.finish() != artifact.sha256) return std::string("not copied: its content has changed");
   // rename(2) replaces a link instead of following it, and refuses to replace a directory.
   if (::renameat(directory, temporary.c_str(), directory, name.c_str()) != 0) {
-    return Error::from_errno(errno, "put artifact " + shown(artifact.path) + " in place");
+    return Error::from_errno(errno, "put artifact " + quoted_path(artifact.path) + " in place");
   }
   temporary_file.kept = true;
   return std::string();
@@ -325,7 +312,7 @@ Result<ArtifactList> list_artifacts(int dirfd, const Baseline& before, const std
             [](const Artifact& left, const Artifact& right) { return left.path < right.path; });
   if (not_listed > 0) {
     list.dropped.push_back(std::to_string(not_listed) + " more than the " + std::to_string(bounds.max_entries) +
-                           " entries listed, the first " + shown(first_not_listed));
+                           " entries listed, the first " + quoted_path(first_not_listed));
   }
   if (over_bytes > 0) {
     list.dropped.push_back(std::to_string(over_bytes) + " listed without digest, and not copied: over the limit of " +
@@ -350,7 +337,7 @@ Status copy_artifacts(int dirfd, ArtifactList& list, int destination_fd, const A
     if (artifact.type != Artifact::Type::file || artifact.sha256.empty()) continue;
     if (copied >= bounds.max_entries || artifact.size > bytes_left) {
       artifact.note = "not copied: over the limit";
-      list.dropped.push_back(shown(artifact.path) + " not copied: over the limit");
+      list.dropped.push_back(quoted_path(artifact.path) + " not copied: over the limit");
       continue;
     }
     const std::string parent = parent_of(artifact.path);
@@ -366,7 +353,7 @@ Status copy_artifacts(int dirfd, ArtifactList& list, int destination_fd, const A
       continue;
     }
     artifact.note = refused.ok() ? refused.value() : "not copied: " + refused.error().text();
-    list.dropped.push_back(shown(artifact.path) + " " + artifact.note);
+    list.dropped.push_back(quoted_path(artifact.path) + " " + artifact.note);
     if (refused.ok()) continue;
     // A full disk fails for everything that follows; something in the way of one file does not.
     const bool full = refused.error().kind() == ErrorKind::resource;

@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,12 +25,6 @@
 
 namespace sbx::runtime {
 namespace {
-
-uint64_t monotonic_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
-}
 
 // What the payload is mapped to on the host.
 struct HostIdentity {
@@ -300,7 +293,7 @@ class Run {
   }
 
   Status all() {
-    const uint64_t start_ns = monotonic_ns();
+    const uint64_t start_ns = sys::monotonic_ns();
     result_.kept_directories.resize(options_.keep_directories.size());
     // Until the cgroup controllers are in use, sampling holds the memory limit.
     const bool sample_memory = spec_.limits.memory.has_value();
@@ -331,7 +324,7 @@ class Run {
     input.ids = {spec_.identity.uid, identity.uid, spec_.identity.gid, identity.gid};
     input.root_identity = facts_.root_identity;
     SBX_TRY(connect(*stdio, identity, input));
-    const uint64_t clone_ns = monotonic_ns();
+    const uint64_t clone_ns = sys::monotonic_ns();
     Launched launched = SBX_TRY(launch(input));
     stdio->close_child_ends();
 

@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "policy/syscall_groups.h"
-#include "runtime/toolchain_cache.h"
+#include "runtime/digest.h"
 
 namespace sbx::runtime {
 namespace {

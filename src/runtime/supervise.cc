@@ -4,7 +4,6 @@
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -24,12 +23,6 @@ constexpr int64_t kGraceMs = 5000;      // from a forwarded TERM, INT or HUP to 
 constexpr int kDrainMs = 2000;
 
 enum Tag : uint64_t { kExec = 1, kPid, kWall, kLook, kSignals, kEvents, kGrace, kDenials, kStdio = 100 };
-
-uint64_t monotonic_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
-}
 
 // The process-wide state that a run changes, and changes back: SIGPIPE and SIGXFSZ are ignored (a closed stdout and a
 // file size limit of the caller's are handled by the pumps), and the signals that reach the payload and those of job
@@ -104,7 +97,7 @@ class Supervisor {
       : in_(input), limits_(input.spec->limits), signals_(input.forward_signals) {}
 
   SuperviseResult run() {
-    const uint64_t start_ns = monotonic_ns();
+    const uint64_t start_ns = sys::monotonic_ns();
     Status status = loop();
     if (!status.ok()) {
       out_.error = status.take_error();
@@ -115,7 +108,7 @@ class Supervisor {
     out_.payload_ended = page.ended != 0;
     out_.wait_status = page.wait_status;
     const uint64_t begin = out_.exec_ns != 0 ? out_.exec_ns : start_ns;
-    out_.wall.value = static_cast<int64_t>((monotonic_ns() - begin - stopped_ns_) / 1000);
+    out_.wall.value = static_cast<int64_t>((sys::monotonic_ns() - begin - stopped_ns_) / 1000);
     signals_.payload_is_gone();
     // A reader who takes his time (a pager) gets all of it, unless we were asked to end.
     in_.stdio->drain(out_.forced || out_.caught_signal != 0 ? kDrainMs : -1, signals_.fd());
@@ -219,7 +212,7 @@ class Supervisor {
     const ns::StatusPage& page = in_.launched->page();
     if (page.error_stage != 0 || page.stage < static_cast<uint32_t>(ns::Stage::exec)) return {};
     out_.ran = true;
-    out_.exec_ns = monotonic_ns();
+    out_.exec_ns = sys::monotonic_ns();
     out_.handed_over = in_.launched->receive();
     UniqueFd& listener = out_.handed_over[ns::kListenerSlot];
     if (listener.valid()) {
@@ -290,7 +283,7 @@ class Supervisor {
       sampler_->abandon_exact();
       return;
     }
-    const uint64_t now = monotonic_ns();
+    const uint64_t now = sys::monotonic_ns();
     if (now < next_exact_ns_) return;
     const std::optional<TreeSampler::Exact> judged = sampler_->exact(kExactSliceNs);
     if (!judged) {
@@ -301,7 +294,7 @@ class Supervisor {
     // Others' shared memory grows too; the payload's is bounded by what it has mapped.
     const uint64_t unseen = grown > exact.shared_bytes ? std::min(grown, sampler_->shared_bytes()) : 0;
     const uint64_t bytes = exact.private_bytes + std::max(exact.shared_bytes, unseen) + disk;
-    next_exact_ns_ = now + std::min<uint64_t>((monotonic_ns() - now) * 10, 200000000u);
+    next_exact_ns_ = now + std::min<uint64_t>((sys::monotonic_ns() - now) * 10, 200000000u);
     if (bytes <= limit) return;
     out_.peak_bytes = std::max(out_.peak_bytes, bytes);
     hit("memory", "limits.memory", format_size(*limits_.memory), "sampling");
@@ -381,10 +374,11 @@ class Supervisor {
     return {};
   }
 
-  // Everything inside is stopped or about to be (init sees to it: while we are stopped nobody holds a limit). By SIGTSTP and not SIGSTOP, because the kernel does not obey it where
-  // nobody could continue us (an orphaned process group); then this goes on at once. Time stands still meanwhile.
+  // Everything inside is stopped or about to be (init sees to it: while we are stopped nobody holds a limit). By SIGTSTP
+  // and not SIGSTOP, because the kernel does not obey it where nobody could continue us (an orphaned process group);
+  // then this goes on at once. Time stands still meanwhile.
   void stop_and_continue(pid_t whom) {
-    const uint64_t before = monotonic_ns();
+    const uint64_t before = sys::monotonic_ns();
     itimerspec left{};
     if (wall_.valid() && ::timerfd_gettime(wall_.get(), &left) == 0) {
       const itimerspec never{};
@@ -399,7 +393,7 @@ class Supervisor {
     ::sigprocmask(SIG_BLOCK, &stop, nullptr);
     in_.stdio->resume_terminal();
     if (left.it_value.tv_sec != 0 || left.it_value.tv_nsec != 0) ::timerfd_settime(wall_.get(), 0, &left, nullptr);
-    stopped_ns_ += monotonic_ns() - before;
+    stopped_ns_ += sys::monotonic_ns() - before;
     continue_payload();
   }
 

@@ -1,7 +1,6 @@
 #include "runtime/toolchain_cache.h"
 
 #include <dirent.h>
-#include <sha256.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include "base/sys.h"
 #include "base/text.h"
 #include "policy/resolve.h"
+#include "runtime/digest.h"
 
 namespace sbx::runtime {
 namespace {
@@ -86,12 +86,6 @@ std::optional<FileIdentity> parse_identity(std::string_view text) {
 bool is_absolute(std::string_view path) { return !path.empty() && path.front() == '/' && normalize_path(path) == path; }
 
 }  // namespace
-
-std::string sha256_hex(std::string_view bytes) {
-  char hex[SHA256_DIGEST_STRING_LENGTH];
-  SHA256Data(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size(), hex);
-  return hex;
-}
 
 CacheKey::CacheKey(std::string_view kind) { add("kind", kind); }
 

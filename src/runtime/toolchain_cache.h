@@ -18,8 +18,6 @@
 
 namespace sbx::runtime {
 
-std::string sha256_hex(std::string_view bytes);
-
 // Collects what an answer depends on. Fields cannot run into each other.
 class CacheKey {
  public:

@@ -8,6 +8,7 @@
 
 #include "base/sys.h"
 #include "base/text.h"
+#include "runtime/digest.h"
 #include "runtime/toolchain_cache.h"
 #include "runtime/toolchain_venv.h"
 

@@ -16,6 +16,21 @@ Error refused(size_t index, const std::string& why) {
   return Error(ErrorKind::internal, "the kernel would refuse this filter: instruction " + std::to_string(index) + " " + why);
 }
 
+// A comparison with two ways on.
+bool is_branch(uint16_t code) {
+  switch (code) {
+    case BPF_JMP | BPF_JEQ | BPF_K:
+    case BPF_JMP | BPF_JEQ | BPF_X:
+    case BPF_JMP | BPF_JGE | BPF_K:
+    case BPF_JMP | BPF_JGE | BPF_X:
+    case BPF_JMP | BPF_JGT | BPF_K:
+    case BPF_JMP | BPF_JGT | BPF_X:
+    case BPF_JMP | BPF_JSET | BPF_K:
+    case BPF_JMP | BPF_JSET | BPF_X: return true;
+    default: return false;
+  }
+}
+
 // Is scratch memory written before it is read, on every way to the read? The kernel's check_load_and_stores: a mask
 // of the words written, met over the jumps that lead to an instruction.
 Status check_memory(std::span<const sock_filter> program) {
@@ -35,19 +50,12 @@ Status check_memory(std::span<const sock_filter> program) {
         written[i + 1 + instruction.k] = static_cast<uint16_t>(written[i + 1 + instruction.k] & valid);
         valid = 0xffff;
         break;
-      case BPF_JMP | BPF_JEQ | BPF_K:
-      case BPF_JMP | BPF_JEQ | BPF_X:
-      case BPF_JMP | BPF_JGE | BPF_K:
-      case BPF_JMP | BPF_JGE | BPF_X:
-      case BPF_JMP | BPF_JGT | BPF_K:
-      case BPF_JMP | BPF_JGT | BPF_X:
-      case BPF_JMP | BPF_JSET | BPF_K:
-      case BPF_JMP | BPF_JSET | BPF_X:
+      default:
+        if (!is_branch(instruction.code)) break;
         written[i + 1 + instruction.jt] = static_cast<uint16_t>(written[i + 1 + instruction.jt] & valid);
         written[i + 1 + instruction.jf] = static_cast<uint16_t>(written[i + 1 + instruction.jf] & valid);
         valid = 0xffff;
         break;
-      default: break;
     }
   }
   return {};
@@ -109,17 +117,10 @@ Status check_program(std::span<const sock_filter> program) {
       case BPF_JMP | BPF_JA:
         if (instruction.k >= left) return refused(i, "jumps behind the end");
         break;
-      case BPF_JMP | BPF_JEQ | BPF_K:
-      case BPF_JMP | BPF_JEQ | BPF_X:
-      case BPF_JMP | BPF_JGE | BPF_K:
-      case BPF_JMP | BPF_JGE | BPF_X:
-      case BPF_JMP | BPF_JGT | BPF_K:
-      case BPF_JMP | BPF_JGT | BPF_X:
-      case BPF_JMP | BPF_JSET | BPF_K:
-      case BPF_JMP | BPF_JSET | BPF_X:
+      default:
+        if (!is_branch(instruction.code)) return refused(i, "has the unknown code " + std::to_string(instruction.code));
         if (instruction.jt >= left || instruction.jf >= left) return refused(i, "jumps behind the end");
         break;
-      default: return refused(i, "has the unknown code " + std::to_string(instruction.code));
     }
   }
   const uint16_t last = program.back().code;

@@ -8,6 +8,7 @@ test, never the driver's own by accident.
 import ctypes
 import ctypes.util
 import difflib
+import functools
 import json
 import os
 import pathlib
@@ -405,7 +406,15 @@ def have(name, identity=None):
     return shutil.which(name, path=SYSTEM_PATH) is not None
 
 
+@functools.lru_cache(maxsize=None)
+def has_sanitizers(binary):
+    with open(binary, "rb") as file:
+        return b"__asan_init" in file.read()
+
+
 _SYSTEM_NEEDS = {
+    # What AddressSanitizer takes away from sbx itself: a static binary, a quick start, a small one.
+    "plain-build": lambda ctx: not has_sanitizers(ctx.binary),
     "python": lambda ctx: have("python3"),
     "node": lambda ctx: have("node"),
     "g++": lambda ctx: have("g++"),

@@ -274,6 +274,17 @@ def set_uid_program(t):
                  "CapAmb:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n")
 
 
+@case("29: a capability that a policy keeps is all that the payload has, and init keeps none of them")
+def kept_capability(t):
+    policy = t.file("net-raw.toml", '[hardening]\ncapabilities = ["cap_net_raw"]\n')
+    # Init takes them off after it forked: the payload may be there first, and looks again.
+    code = ("for n in {1..1000}; do grep -qE '^Cap...:.*[1-9a-f]' /proc/1/status || break; done\n"
+            "grep -h '^Cap' /proc/self/status /proc/1/status")
+    names = ("Inh", "Prm", "Eff", "Bnd", "Amb")
+    t.expect(t.shell(code, "--policy", policy), out="".join(f"Cap{name}:\t{'0' * 12}2000\n" for name in names) +
+             "".join(f"Cap{name}:\t{'0' * 16}\n" for name in names))
+
+
 @case("32: core_pattern, modprobe and their like cannot be opened for writing")
 def kernel_settings(t):
     for name in ("kernel/core_pattern", "kernel/modprobe", "kernel/hotplug", "vm/overcommit_memory", "user/max_user_namespaces", "fs/suid_dumpable"):

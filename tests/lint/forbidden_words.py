@@ -4,11 +4,12 @@
 Paths of one developer's machine anywhere but in tests; in library code whatever prints, ends the process or asks the
 locale (library code returns an Error, the command line prints it).
 """
-import pathlib
 import re
 import subprocess
 import sys
-import tempfile
+
+sys.dont_write_bytecode = True
+import linting  # noqa: E402
 
 TEXT = {".cc", ".h", ".c", ".cmake", ".txt", ".toml", ".md", ".py", ".sh", ".json", ".in", ".js", ".cpp", ""}
 SKIPPED = ("build", ".git", "tests", "docs/licenses")
@@ -60,43 +61,22 @@ def check(root):
     return problems
 
 
-def self_test():
-    clean = {
-        "src/base/a.cc": 'std::snprintf(buffer, 3, "x");  // never printf(\nlist.exit(1); _exit(1); f("printf(");\n',
-        "src/policy/b.cc": 'if (path == "/root" || path == "/etc") {}\n',
-        "src/cli/main.cc": 'std::printf("x");\n',
-        "tests/unit/x.cc": 'open("/ro' + 'ot/x");\n',
-    }
-    bad = {
-        "machine path": {"src/base/a.cc": 'open("/ro' + 'ot/x");\n'},
-        "machine path in a document": {"README.md": "see /wo" + "rk/tree\n"},
-        "printing": {"src/base/a.cc": 'std::fprintf(stderr, "x");\n'},
-        "stream": {"src/runtime/a.cc": 'std::cerr << "x";\n'},
-        "ending": {"src/ns/a.cc": "::exit(1);\n"},
-        "locale": {"src/policy/b.cc": "int x = atoi(text);\n"},
-        "shell": {"src/runtime/b.cc": "system(command);\n"},
-    }
-    failures = []
-    if problems := run_on(clean):
-        failures.append(f"a clean tree has problems: {problems}")
-    for title, change in bad.items():
-        if len(run_on({**clean, **change})) != 1:
-            failures.append(f"{title}: expected exactly one problem, got {run_on({**clean, **change})}")
-    return failures
-
-
-def run_on(tree):
-    with tempfile.TemporaryDirectory() as folder:
-        root = pathlib.Path(folder)
-        for name, text in tree.items():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text(text, encoding="utf-8")
-        return check(root)
+CLEAN = {
+    "src/base/a.cc": 'std::snprintf(buffer, 3, "x");  // never printf(\nlist.exit(1); _exit(1); f("printf(");\n',
+    "src/policy/b.cc": 'if (path == "/root" || path == "/etc") {}\n',
+    "src/cli/main.cc": 'std::printf("x");\n',
+    "tests/unit/x.cc": 'open("/ro' + 'ot/x");\n',
+}
+BAD = {
+    "machine path": {"src/base/a.cc": 'open("/ro' + 'ot/x");\n'},
+    "machine path in a document": {"README.md": "see /wo" + "rk/tree\n"},
+    "printing": {"src/base/a.cc": 'std::fprintf(stderr, "x");\n'},
+    "stream": {"src/runtime/a.cc": 'std::cerr << "x";\n'},
+    "ending": {"src/ns/a.cc": "::exit(1);\n"},
+    "locale": {"src/policy/b.cc": "int x = atoi(text);\n"},
+    "shell": {"src/runtime/b.cc": "system(command);\n"},
+}
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    found = self_test() if sys.argv[1] == "--self-test" else check(pathlib.Path(sys.argv[1]))
-    print("\n".join(found) or "forbidden words: ok")
-    sys.exit(1 if found else 0)
+    linting.main(__doc__, "forbidden words", check, CLEAN, BAD)

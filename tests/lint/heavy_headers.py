@@ -4,10 +4,11 @@
 Each costs seconds of compile time, and each is the border to a library: one source file per folder includes it, no
 header of ours does.
 """
-import pathlib
 import re
 import sys
-import tempfile
+
+sys.dont_write_bytecode = True
+import linting  # noqa: E402
 
 # Name -> pattern of the include, and how many source files of which folder may have it.
 HEAVY = {
@@ -44,42 +45,21 @@ def check(root):
     return problems
 
 
-def self_test():
-    clean = {
-        "src/policy/toml.cc": "#include <toml++/toml.h>\n",
-        "src/seccomp/names.cc": "#include <seccomp.h>\n",
-        "src/ns/child.cc": "#include <linux/seccomp.h>\n",
-        "src/cli/main.cc": "#include <CLI/CLI.hpp>\n",
-    }
-    bad = {
-        "second file": {"src/policy/other.cc": "#include <toml++/toml.h>\n"},
-        "wrong folder": {"src/base/x.cc": "#include <nlohmann/json.hpp>\n"},
-        "header": {"src/runtime/x.h": "#include <nlohmann/json.hpp>\n"},
-        "test framework in the program": {"src/base/x.cc": "#include <doctest/doctest.h>\n"},
-        "capability header": {"src/runtime/x.cc": "#include <sys/capability.h>\n"},
-        "streams": {"src/cli/x.cc": "# include <iostream>\n"},
-    }
-    failures = []
-    if problems := run_on(clean):
-        failures.append(f"a clean tree has problems: {problems}")
-    for title, change in bad.items():
-        if len(run_on({**clean, **change})) != 1:
-            failures.append(f"{title}: expected exactly one problem, got {run_on({**clean, **change})}")
-    return failures
-
-
-def run_on(files):
-    with tempfile.TemporaryDirectory() as folder:
-        root = pathlib.Path(folder)
-        for name, text in files.items():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text(text, encoding="utf-8")
-        return check(root)
+CLEAN = {
+    "src/policy/toml.cc": "#include <toml++/toml.h>\n",
+    "src/seccomp/names.cc": "#include <seccomp.h>\n",
+    "src/ns/child.cc": "#include <linux/seccomp.h>\n",
+    "src/cli/main.cc": "#include <CLI/CLI.hpp>\n",
+}
+BAD = {
+    "second file": {"src/policy/other.cc": "#include <toml++/toml.h>\n"},
+    "wrong folder": {"src/base/x.cc": "#include <nlohmann/json.hpp>\n"},
+    "header": {"src/runtime/x.h": "#include <nlohmann/json.hpp>\n"},
+    "test framework in the program": {"src/base/x.cc": "#include <doctest/doctest.h>\n"},
+    "capability header": {"src/runtime/x.cc": "#include <sys/capability.h>\n"},
+    "streams": {"src/cli/x.cc": "# include <iostream>\n"},
+}
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    found = self_test() if sys.argv[1] == "--self-test" else check(pathlib.Path(sys.argv[1]))
-    print("\n".join(found) or "heavy headers: ok")
-    sys.exit(1 if found else 0)
+    linting.main(__doc__, "heavy headers", check, CLEAN, BAD)

@@ -4,10 +4,11 @@
 Reads every quoted include of src/ and tools/ against one table, and refuses headers that include each other in a
 circle. A folder is a library; what it may include is what it may link.
 """
-import pathlib
 import re
 import sys
-import tempfile
+
+sys.dont_write_bytecode = True
+import linting  # noqa: E402
 
 DATA_HEADERS = {"policy/spec.h", "policy/syscall_rules.h", "policy/host_facts.h"}
 # Folder -> folders that it may include in full, and single headers beyond them.
@@ -98,46 +99,25 @@ def check(root):
     return problems
 
 
-def self_test():
-    clean = {
-        "src/base/a.h": "#pragma once\n#include <string>\n",
-        "src/ns/b.h": '#include "base/a.h"\n#include "policy/spec.h"\n',
-        "src/ns/b.cc": '#include "ns/b.h"\n#include "version.h"\n',
-        "src/policy/spec.h": '#include "base/a.h"\n',
-        "src/cli/main.cc": '#include "ns/b.h"\n',
-        CHILD: "#include <cstdint>\n",
-    }
-    bad = {
-        "upward include": {"src/base/a.h": '#include "policy/spec.h"\n'},
-        "ns and seccomp apart": {"src/ns/b.h": '#include "seccomp/compile.h"\n'},
-        "not a data header": {"src/ns/b.h": '#include "policy/layer.h"\n'},
-        "not from src/": {"src/ns/b.cc": '#include "b.h"\n'},
-        "unknown folder": {"src/util/x.h": "\n"},
-        "circle": {"src/ns/c.h": '#include "ns/b.h"\n', "src/ns/b.h": '# include "ns/c.h"\n'},
-        "container in the child": {CHILD: "#include <vector>\n"},
-        "tool includes cli": {"tools/t.cc": '#include "cli/x.h"\n'},
-    }
-    failures = []
-    if problems := run_on(clean):
-        failures.append(f"a clean tree has problems: {problems}")
-    for title, change in bad.items():
-        if len(run_on({**clean, **change})) != 1:
-            failures.append(f"{title}: expected exactly one problem, got {run_on({**clean, **change})}")
-    return failures
-
-
-def run_on(files):
-    with tempfile.TemporaryDirectory() as folder:
-        root = pathlib.Path(folder)
-        for name, text in files.items():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text(text, encoding="utf-8")
-        return check(root)
+CLEAN = {
+    "src/base/a.h": "#pragma once\n#include <string>\n",
+    "src/ns/b.h": '#include "base/a.h"\n#include "policy/spec.h"\n',
+    "src/ns/b.cc": '#include "ns/b.h"\n#include "version.h"\n',
+    "src/policy/spec.h": '#include "base/a.h"\n',
+    "src/cli/main.cc": '#include "ns/b.h"\n',
+    CHILD: "#include <cstdint>\n",
+}
+BAD = {
+    "upward include": {"src/base/a.h": '#include "policy/spec.h"\n'},
+    "ns and seccomp apart": {"src/ns/b.h": '#include "seccomp/compile.h"\n'},
+    "not a data header": {"src/ns/b.h": '#include "policy/layer.h"\n'},
+    "not from src/": {"src/ns/b.cc": '#include "b.h"\n'},
+    "unknown folder": {"src/util/x.h": "\n"},
+    "circle": {"src/ns/c.h": '#include "ns/b.h"\n', "src/ns/b.h": '# include "ns/c.h"\n'},
+    "container in the child": {CHILD: "#include <vector>\n"},
+    "tool includes cli": {"tools/t.cc": '#include "cli/x.h"\n'},
+}
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    found = self_test() if sys.argv[1] == "--self-test" else check(pathlib.Path(sys.argv[1]))
-    print("\n".join(found) or "layers: ok")
-    sys.exit(1 if found else 0)
+    linting.main(__doc__, "layers", check, CLEAN, BAD)

@@ -25,6 +25,7 @@
 #include "seccomp/compile.h"
 #include "seccomp/evaluate.h"
 #include "seccomp/syscall_numbers.h"
+#include "argument_test.h"
 
 using namespace sbx;
 using namespace sbx::seccomp;
@@ -69,23 +70,6 @@ uint32_t answer_of(const SyscallVerdict& verdict, bool listener) {
   return 0;
 }
 
-bool holds(const ArgumentTest& test, const Arguments& arguments) {
-  const uint64_t width = test.low32 ? 0xffffffff : ~uint64_t{0};
-  const uint64_t argument = arguments[test.index] & width;
-  switch (test.op) {
-    case Op::equal: return argument == test.value;
-    case Op::not_equal: return argument != test.value;
-    case Op::less: return argument < test.value;
-    case Op::less_equal: return argument <= test.value;
-    case Op::greater: return argument > test.value;
-    case Op::greater_equal: return argument >= test.value;
-    case Op::masked_equal: return (argument & test.mask) == test.value;
-    case Op::masked_not_equal: return (argument & test.mask) != test.value;
-    case Op::any_bit: return (argument & test.mask) != 0;
-  }
-  return false;
-}
-
 // Calls that set a mode, and the argument with it.
 const std::map<std::string, unsigned> kMode = {{"chmod", 1},   {"fchmod", 1}, {"fchmodat", 2}, {"fchmodat2", 2}, {"creat", 1}, {"mkdir", 1},
                                                {"mkdirat", 2}, {"mknod", 1},  {"mknodat", 2},  {"open", 2},      {"openat", 3}};
@@ -98,7 +82,7 @@ uint32_t oracle(const SyscallRules& rules, const CompileOptions& options, const 
   for (const SyscallRule& rule : rules.rules) {
     if (rule.name != name) continue;
     if (!rule.tests.empty()) plain = false;
-    const bool all = std::all_of(rule.tests.begin(), rule.tests.end(), [&](const ArgumentTest& test) { return holds(test, arguments); });
+    const bool all = std::all_of(rule.tests.begin(), rule.tests.end(), [&](const ArgumentTest& test) { return holds(test, arguments[test.index]); });
     if (!all) continue;
     answer = answer_of(rule.verdict, options.listener);
     break;

@@ -12,6 +12,7 @@
 #include "seccomp/compile.h"
 #include "seccomp/evaluate.h"
 #include "seccomp/syscall_numbers.h"
+#include "argument_test.h"
 
 using namespace sbx;
 using namespace sbx::seccomp;
@@ -60,23 +61,6 @@ uint32_t decide(const BpfProgram& program, const std::string& name, std::vector<
   const std::optional<unsigned> number = syscall_number(name, arch);
   REQUIRE(number.has_value());
   return decide_number(program, *number, std::move(arguments), arch);
-}
-
-// What a test means, said in C++.
-bool holds(const ArgumentTest& test, uint64_t argument) {
-  if (test.low32) argument &= 0xffffffff;
-  switch (test.op) {
-    case Op::equal: return argument == test.value;
-    case Op::not_equal: return argument != test.value;
-    case Op::less: return argument < test.value;
-    case Op::less_equal: return argument <= test.value;
-    case Op::greater: return argument > test.value;
-    case Op::greater_equal: return argument >= test.value;
-    case Op::masked_equal: return (argument & test.mask) == test.value;
-    case Op::masked_not_equal: return (argument & test.mask) != test.value;
-    case Op::any_bit: return (argument & test.mask) != 0;
-  }
-  return false;
 }
 
 const std::vector<uint64_t> kEdges = {

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <pty.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -19,6 +18,7 @@
 
 #include "base/sys.h"
 #include "runtime/stdio.h"
+#include "open_pty.h"
 
 using sbx::UniqueFd;
 using sbx::runtime::Stdio;
@@ -149,25 +149,6 @@ int64_t milliseconds_of(const std::function<void()>& action) {
   const auto before = std::chrono::steady_clock::now();
   action();
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - before).count();
-}
-
-struct Pty {
-  UniqueFd master;
-  UniqueFd slave;
-};
-
-Pty open_pty(unsigned short rows = 24, unsigned short columns = 80) {
-  int master = -1;
-  int slave = -1;
-  struct winsize size {rows, columns, 0, 0};
-  REQUIRE(::openpty(&master, &slave, nullptr, nullptr, &size) == 0);
-  return {UniqueFd(master), UniqueFd(slave)};
-}
-
-struct termios attributes_of(int fd) {
-  struct termios attributes {};
-  REQUIRE(::tcgetattr(fd, &attributes) == 0);
-  return attributes;
 }
 
 void set_raw(int fd) {

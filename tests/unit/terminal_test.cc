@@ -1,6 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <pty.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -11,30 +10,12 @@
 
 #include "base/sys.h"
 #include "runtime/terminal.h"
+#include "open_pty.h"
 
 using sbx::UniqueFd;
 using sbx::runtime::Terminal;
 
 namespace {
-
-struct Pty {
-  UniqueFd master;
-  UniqueFd slave;
-};
-
-Pty open_pty(unsigned short rows = 24, unsigned short columns = 80) {
-  int master = -1;
-  int slave = -1;
-  struct winsize size {rows, columns, 0, 0};
-  REQUIRE(::openpty(&master, &slave, nullptr, nullptr, &size) == 0);
-  return {UniqueFd(master), UniqueFd(slave)};
-}
-
-struct termios attributes_of(int fd) {
-  struct termios attributes {};
-  REQUIRE(::tcgetattr(fd, &attributes) == 0);
-  return attributes;
-}
 
 bool same(const struct termios& a, const struct termios& b) {
   return a.c_iflag == b.c_iflag && a.c_oflag == b.c_oflag && a.c_cflag == b.c_cflag && a.c_lflag == b.c_lflag &&

@@ -85,3 +85,9 @@ TEST_CASE("dots in strings, comments and numbers are no parts of a key") {
   CHECK(parsed("a = 1 # \"" + dots + "\nb = 2").items.size() == 2);
   CHECK(parsed("a = [" + repeated("1.5, ", 100) + "]").items[0].items.size() == 100);
 }
+
+TEST_CASE("what violates an assertion of the library is an error with its line, not the end of the process") {
+  CHECK(failure("a = 1\n\n[<x]\nb = 2\n") == "t.toml:3:1: this line is not TOML");
+  CHECK(failure("[<") == "t.toml:1:1: this line is not TOML");
+  CHECK(failure("[[\n]]\n").find("t.toml:") == 0);
+}
