@@ -466,7 +466,7 @@ class PlanBuilder {
     limit(RLIMIT_CORE, 1, "core");
     if (limits.file_size) limit(RLIMIT_FSIZE, limits.file_size->value, "file size");
     if (limits.open_files) limit(RLIMIT_NOFILE, *limits.open_files, "open files");
-    if (limits.pids) limit(RLIMIT_NPROC, *limits.pids + 1, "pids");  // init counts
+    if (limits.pids && !options_.pids_controller) limit(RLIMIT_NPROC, *limits.pids + 1, "pids");  // init counts
     if (options_.data_limit != 0) limit(RLIMIT_DATA, options_.data_limit, "data");
     if (limits.cpu_time) {
       // A second net for each process; the tree's sum is the supervisor's.
@@ -479,7 +479,7 @@ class PlanBuilder {
     if (!spec_.limits.cpus_milli) return {};
     const uint64_t milli = *spec_.limits.cpus_milli;
     const auto origin = spec_.origins.find("limits.cpus");
-    if (milli % 1000 != 0) {
+    if (milli % 1000 != 0 && !options_.cpu_controller) {
       return Error(ErrorKind::unsupported, "a fraction of a CPU needs a cgroup with the cpu controller, which is not to be had here")
           .with_origin(origin == spec_.origins.end() ? "" : origin->second)
           .with_hint("ask for a whole number of CPUs, which is held by CPU affinity: --cpus " + std::to_string(milli / 1000 + 1));
@@ -488,7 +488,8 @@ class PlanBuilder {
     CPU_ZERO(&mine);
     if (::sched_getaffinity(0, sizeof mine, &mine) != 0) return Error::from_errno(errno, "read the CPU affinity");
     const int available = CPU_COUNT(&mine);
-    uint64_t wanted = std::min<uint64_t>(milli / 1000, static_cast<uint64_t>(available));
+    // With a controller for the rest: a runtime that counts CPUs sees as many as the fraction touches.
+    uint64_t wanted = std::min<uint64_t>((milli + 999) / 1000, static_cast<uint64_t>(available));
     // Start somewhere that differs from sandbox to sandbox, or all of them would share the first CPUs.
     int skip = available > 0 ? static_cast<int>(static_cast<unsigned>(::getpid()) % static_cast<unsigned>(available)) : 0;
     cpu_set_t chosen;
@@ -561,6 +562,7 @@ class PlanBuilder {
     plan.uid = spec_.identity.uid;
     plan.gid = spec_.identity.gid;
     plan.drop_groups = options_.detached_trees;
+    plan.cgroup_namespace = spec_.namespaces.cgroup;
     plan.oom_score = !options_.detached_trees;
     plan.steps = out_->steps_.data();
     plan.step_count = static_cast<uint32_t>(out_->steps_.size());

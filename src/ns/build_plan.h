@@ -30,6 +30,8 @@ struct PlanOptions {
   std::span<const sock_filter> reporting_filter;  // likewise; see ChildPlan
   std::vector<std::string> keep;        // targets of PrivateDirOp or OverlayOp: descriptors for the supervisor
   bool terminal = false;
+  bool pids_controller = false;  // a cgroup counts processes: no RLIMIT_NPROC, which would refuse first and uncounted
+  bool cpu_controller = false;   // a cgroup holds fractions of a CPU
   uint64_t data_limit = 0;      // RLIMIT_DATA in bytes, 0: none (the backstop of sampling)
 };
 

@@ -253,6 +253,15 @@ void wait_for_supervisor(const ChildPlan& plan) noexcept {
   if (got != 1) leave(1);  // the supervisor is dead
 }
 
+void enter_cgroup(const ChildPlan& plan) noexcept {
+  enter(plan, Stage::cgroup);
+  for (uint32_t i = 0; i < plan.cgroup_tasks_count; ++i) {
+    plan.page->step = i;
+    must(plan, call(SYS_write, plan.cgroup_tasks[i], "0", 1));
+  }
+  if (plan.cgroup_namespace) must(plan, call(SYS_unshare, CLONE_NEWCGROUP));
+}
+
 void leave_if_orphaned(const ChildPlan& plan) noexcept {
   pollfd hold{plan.hold_read, POLLIN, 0};
   timespec zero{};
@@ -576,6 +585,7 @@ void reap(const ChildPlan& plan, long payload) noexcept {
     __asm__ volatile("" ::: "memory");
   }
   wait_for_supervisor(plan);
+  enter_cgroup(plan);
   become_nobody_in_particular(plan);
 
   int kept[kMaxKept];
