@@ -17,6 +17,9 @@ constexpr uint64_t kLeastQuotaUs = 1000;
 // v1 tells nobody when a cgroup becomes empty; by the time init has been reaped it is, save for a moment.
 constexpr int kRemoveTries = 200;
 
+// The kernel charges in advance, some 64 pages for each CPU: that much may be missing from the limit when it is hit.
+constexpr uint64_t kChargeSlack = uint64_t{4} << 20;
+
 std::optional<uint64_t> number(int directory, const char* file) {
   const std::optional<std::string> text = read_cgroup_file(directory, file);
   if (!text) return std::nullopt;
@@ -85,12 +88,11 @@ void read_cgroup_v1_counts(int leaf, CgroupV1Tree::Kind kind, CgroupCounts& coun
       if (const auto control = read_cgroup_file(leaf, "memory.oom_control")) {
         counts.oom_kills = cgroup_count(*control, "oom_kill").value_or(0);
       }
-      // failcnt also counts what reclaim could still mend; it only says whose limit a kill was about.
-      // Memory and swap together are charged first, and both have the same limit.
-      if (counts.oom_kills > 0) {
-        counts.memory_refused = number(leaf, "memory.failcnt").value_or(0) + number(leaf, "memory.memsw.failcnt").value_or(0);
-      }
       counts.memory_peak = number(leaf, "memory.max_usage_in_bytes");
+      // Whose limit a kill was about: v1 has no event for it, and some kernels leave memory.failcnt at zero.
+      if (counts.oom_kills > 0 && counts.memory_peak.value_or(0) + kChargeSlack >= number(leaf, "memory.limit_in_bytes").value_or(0)) {
+        counts.memory_refused = counts.oom_kills;
+      }
       return;
     case CgroupV1Tree::Kind::pids:
       if (const auto events = read_cgroup_file(leaf, "pids.events")) {
