@@ -1,6 +1,7 @@
 // sbx policy list, sbx policy show: the policies there are, and one merged over the default with the origin of each
 // value. check, explain and convert come with the dialects.
 #include <cstdlib>
+#include <span>
 
 #include "base/sys.h"
 #include "base/text.h"
@@ -11,13 +12,14 @@
 #include "policy/resolve.h"
 #include "runtime/request.h"
 #include "runtime/spec_text.h"
+#include "seccomp/compile.h"
 
 namespace sbx::cli {
 namespace {
 
 constexpr char kUsage[] =
     "usage: sbx policy list\n"
-    "       sbx policy show [NAME|FILE...]";
+    "       sbx policy show [--bpf FILE] [NAME|FILE...]";
 
 // The user's folder, as request.cc finds it.
 std::string config_directory() {
@@ -66,7 +68,25 @@ std::string toml_value(const KeyRow& row, const KeyValue& value) {
   return bare ? text : toml_text(text);
 }
 
-int show(const std::vector<std::string>& names) {
+// The filter that a run under these layers loads on this host, as an array of struct sock_filter: what bwrap's
+// --seccomp and seccomp(2) take. Without the listener's reports: EPERM where a run reports as well.
+Status write_filter(std::span<const PolicyLayer> layers, const std::string& file) {
+  ResolveInput input;
+  input.argv = {"true"};
+  input.exec_path = "true";
+  const SandboxSpec spec = SBX_TRY(resolve(layers, runtime::probe_host(), input));
+  seccomp::CompileOptions options;
+  options.arch = seccomp::native_arch();
+  options.guard_set_id = has_writable_host_directory(spec);
+  options.guard_unseen_memory = spec.limits.memory.has_value();
+  seccomp::BpfProgram own;
+  std::span<const sock_filter> program = seccomp::builtin_program(spec.seccomp.builtin, options);
+  if (spec.seccomp.builtin.empty()) program = own = SBX_TRY(seccomp::compile(spec.seccomp.rules, options));
+  if (program.empty()) return Error(ErrorKind::usage, "the policy loads no filter");
+  return write_file_atomically(file, {reinterpret_cast<const char*>(program.data()), program.size_bytes()}, 0644);
+}
+
+int show(const std::vector<std::string>& names, const std::string& filter_file) {
   PolicySearch search;
   search.config_directory = config_directory();
   std::vector<PolicyLayer> layers;
@@ -84,6 +104,14 @@ int show(const std::vector<std::string>& names) {
       return exit_code_for(layer.error().kind());
     }
     layers.push_back(layer.take());
+  }
+  if (!filter_file.empty()) {
+    const Status written = write_filter(layers, filter_file);
+    if (!written.ok()) {
+      say_error(written.error());
+      return exit_code_for(written.error().kind());
+    }
+    return 0;
   }
   const Result<std::map<std::string, LayerValue>> merged = merge_layers(layers);
   if (!merged.ok()) {
@@ -122,15 +150,29 @@ int show(const std::vector<std::string>& names) {
 
 int policy_command(const Invocation& invocation) {
   bool help = false;
-  const std::vector<Option> options = {{"Options", 'h', "help", "", "this page", "", [&](const std::string&) -> Status {
-                                          help = true;
-                                          return {};
-                                        }}};
-  const std::vector<std::string> words = invocation.arguments();
-  const Result<Parsed> parsed = parse_options(options, words);
-  if (!parsed.ok()) {
-    say_error(Error(parsed.error()).with_hint("sbx policy --help tells the ways to call it"));
-    return exit_code_for(parsed.error().kind());
+  std::string filter_file;
+  const std::vector<Option> options = {
+      {"Options", 0, "bpf", "FILE", "show: write the compiled filter there instead (an array of struct sock_filter)", "",
+       [&](const std::string& value) -> Status {
+         filter_file = value;
+         return {};
+       }},
+      {"Options", 'h', "help", "", "this page", "", [&](const std::string&) -> Status {
+         help = true;
+         return {};
+       }}};
+  // Nothing here is a payload's: options may stand anywhere.
+  std::vector<std::string> rest;
+  for (std::vector<std::string> words = invocation.arguments(); !words.empty();) {
+    const Result<Parsed> parsed = parse_options(options, words);
+    if (!parsed.ok()) {
+      say_error(Error(parsed.error()).with_hint("sbx policy --help tells the ways to call it"));
+      return exit_code_for(parsed.error().kind());
+    }
+    words = parsed.value().rest;
+    if (words.empty()) break;
+    rest.push_back(words.front());
+    words.erase(words.begin());
   }
   if (help) {
     const std::vector<Example> examples = {{"Options", "sbx policy show strict"}};
@@ -139,11 +181,10 @@ int policy_command(const Invocation& invocation) {
                                    "and those named, each value with its origin.",
                                    options, examples));
   }
-  std::vector<std::string> rest = parsed.value().rest;
   const std::string verb = rest.empty() ? "" : rest[0];
   if (!rest.empty()) rest.erase(rest.begin());
   if (verb == "list" && rest.empty()) return list();
-  if (verb == "show") return show(rest);
+  if (verb == "show") return show(rest, filter_file);
   const std::vector<std::string> verbs = {"list", "show"};
   Error error(ErrorKind::usage, "which one: sbx policy list, or sbx policy show NAME?");
   if (verb == "list") {

@@ -2,6 +2,7 @@
 
 #include <linux/capability.h>
 #include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -48,6 +49,9 @@ Result<UniqueFd> clone_tree(const std::string& path) {
 int set_attributes(int tree, uint64_t attributes, int userns = -1) {
   raw::mount_attr attr{};
   attr.attr_set = attributes;
+  // The clone of a shared mount is a peer of the host's: what the child mounts below it (a protected .git/hooks) would
+  // appear on the host as well.
+  attr.propagation = MS_PRIVATE;
   if (userns >= 0) {
     attr.attr_set |= SBX_MOUNT_ATTR_IDMAP;
     attr.userns_fd = static_cast<uint64_t>(userns);

@@ -86,7 +86,9 @@ Unit twice(Unit unit) {
 // The flag with a value twice as large; empty when the run had no such limit (then nothing can be raised).
 std::vector<std::string> raised(const std::string& name, const char* flag, const Limits& limits) {
   const auto size = [&](std::optional<Bytes> value) {
-    return value ? std::vector<std::string>{flag, format_size(twice(*value))} : std::vector<std::string>{};
+    // As the flag reads it: a count of bytes without a word behind it.
+    return value ? std::vector<std::string>{flag, split(format_size(twice(*value)), ' ').front()}
+                 : std::vector<std::string>{};
   };
   const auto time = [&](std::optional<Millis> value) {
     return value ? std::vector<std::string>{flag, format_duration(twice(*value))} : std::vector<std::string>{};
@@ -137,6 +139,16 @@ std::string signal_text(int signal) {
   return text;
 }
 
+// Whether the command line allows the call already: then what was refused are its arguments.
+bool is_allowed(const RunRequest& request, const std::string& call) {
+  const std::vector<std::string>& words = request.invocation;
+  for (size_t index = 0; index < words.size(); ++index) {
+    if (words[index] == "--allow-syscall=" + call) return true;
+    if (words[index] == "--allow-syscall" && index + 1 < words.size() && words[index + 1] == call) return true;
+  }
+  return false;
+}
+
 // Calls that the filter refused, the ones that were tried most first.
 void denial_hint(const RunRequest& request, const Outcome& outcome, std::vector<std::string>& hints) {
   if (outcome.denials.empty()) return;
@@ -151,9 +163,14 @@ void denial_hint(const RunRequest& request, const Outcome& outcome, std::vector<
     const Denial& denial = *denials[index];
     names += (names.empty() ? "" : ", ") + printable(denial.call, 64);
     if (denial.count > 1) names += " (" + std::to_string(denial.count) + " times)";
-    flags.insert(flags.end(), {"--allow-syscall", denial.call});
+    if (!is_allowed(request, denial.call)) flags.insert(flags.end(), {"--allow-syscall", denial.call});
   }
   if (denials.size() > kShown) names += " and " + std::to_string(denials.size() - kShown) + " more";
+  if (flags.empty()) {
+    hints.push_back("the system call filter refused the arguments of " + names +
+                    ", which --allow-syscall leaves tested; a policy's [[seccomp.rule]] can allow them");
+    return;
+  }
   hints.push_back("the system call filter refused " + names + "; if the program may: " + remedy(request, flags));
 }
 

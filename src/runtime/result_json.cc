@@ -299,7 +299,9 @@ std::string result_json(const Report& report, bool with_streams) {
   const Outcome& outcome = report.outcome;
   Json json = header();
   json["verdict"] = verdict_name(outcome.verdict);
-  json["exit_code"] = exit_code_json(outcome);
+  // A compiler that a limit ended has no status of its own, as compile.exit_code says, too.
+  const bool not_compiled = outcome.verdict == Verdict::compile_failed && report.compile.has_value();
+  json["exit_code"] = exit_code_json(not_compiled ? report.compile->outcome : outcome);
   json["signal"] = signal_json(outcome);
   json["exit_status"] = report.exit_status;
   json["error"] = outcome.setup_error.has_value() ? error_object(*outcome.setup_error) : Json(nullptr);

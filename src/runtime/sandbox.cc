@@ -154,7 +154,8 @@ Error setup_error(const ns::PlannedChild& child, const ns::StatusPage& page, con
           "the target does not exist inside the shared directory, and nothing is ever created there: create it first or choose another target");
     }
   }
-  if (stage == ns::Stage::rlimits || stage == ns::Stage::streams) {
+  // The limits hold from here on, for what is left of the set-up as well.
+  if (stage == ns::Stage::rlimits || stage == ns::Stage::streams || errnum == EMFILE) {
     return std::move(error).with_hint("raise --open-files or --pids");
   }
   return error;
@@ -232,7 +233,8 @@ void fill_usage(Outcome& outcome, const SuperviseResult& run, const std::optiona
       run.sampled ? "sampled every 20 ms: resident pages of all processes and the private file system; a shorter peak is missed"
                   : "of the largest process; the run was too short to be sampled";
   if (run.sampled) {
-    outcome.usage.peak_pids = run.peak_threads;
+    // A look can come before the payload's first or after its last instant; the payload itself was there.
+    outcome.usage.peak_pids = std::max<uint64_t>(run.peak_threads, 1);
     outcome.usage.peak_pids_note = "sampled every 20 ms";
   } else {
     outcome.usage.peak_pids_note = "the run was too short to be sampled";

@@ -978,7 +978,10 @@ class PumpedStdio final : public Stdio {
 
   Status open_terminal(uint64_t output_limit) {
     if (plan_.terminal_fd < 0) return Error(ErrorKind::internal, "a stream shall be a terminal and none was given");
-    terminal_ = SBX_TRY(Terminal::create(plan_.terminal_fd));
+    // Behind pipes (--tty=always) there is a place for the output, but no terminal to be like.
+    if (plan_.stdin_tty || ::isatty(plan_.terminal_fd) == 1) {
+      terminal_ = SBX_TRY(Terminal::create(plan_.terminal_fd));
+    }
     SBX_TRY_CTX(pty_.plan(plan_.out.tty ? plan_.out : plan_.err, plan_.terminal_fd, output_limit, true), "terminal");
     if (plan_.stdin_tty) {
       // In a pipeline the terminal may belong to the program behind us (`sbx run x | less`).
@@ -993,7 +996,9 @@ class PumpedStdio final : public Stdio {
 
   // The inner terminal starts as the outer one is: keys, size, modes.
   Status set_up_pty(int master) {
-    struct termios attributes = SBX_TRY(terminal_.attributes());
+    struct termios attributes {};
+    if (terminal_.valid()) attributes = SBX_TRY(terminal_.attributes());
+    else if (::tcgetattr(master, &attributes) != 0) return Error::from_errno(errno, "set up the pty");
     if (!plan_.stdin_tty || !keyboard_.wants_raw()) {
       // The outer one stays in line mode, and its echo and its newline translation would come twice.
       attributes.c_lflag &= ~static_cast<tcflag_t>(ECHO);

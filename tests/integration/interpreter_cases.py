@@ -227,6 +227,8 @@ def compile_time(t):
                  "--compile-flag", "-fconstexpr-loop-limit=2000000000", "a.cpp", result=True)
     t.true(done.seconds < 20, f"took {done.seconds} s")
     t.expect(done, status=124, verdict="compile_failed", out="")
+    step = done.result["compile"]
+    t.equal([step["verdict"], step["exit_code"], done.result["exit_code"]], ["timed_out", None, None], "the compile step's end")
 
 
 @case("--compile-flag reaches the compiler", needs="g++", seconds=60)

@@ -306,3 +306,18 @@ def set_uid_mount(t):
     done = t.shell("cp /bin/true /data/t && chmod u+s,g+s /data/t; mkdir /data/d && chmod g+s /data/d; true", "--mount", "share:/data:rw")
     for path in (t.dir / "share").iterdir():
         t.true(not path.lstat().st_mode & 0o6000, f"{path.name} {oct(path.lstat().st_mode)}\n{done.describe()}")
+
+
+# ---- mounts stay inside
+
+@case("on a host whose mounts are shared, what is mounted inside does not show up on the host", as_=("root",))
+def no_propagation(t):
+    # A mount namespace of the test's own, shared as systemd makes it; a protected .git/hooks is a mount inside.
+    script = ("set -e; mount --make-rshared /; mkdir -p proj/.git/hooks; touch proj/.git/config; "
+              "before=$(cat /proc/self/mountinfo | wc -l); "
+              '"$0" exec --workspace proj:rw -- /bin/sh -c "grep -c /box/.git /proc/self/mountinfo"; '
+              "echo $(( $(cat /proc/self/mountinfo | wc -l) - before ))")
+    done = t.expect(t.run(["unshare", "--mount", "--propagation", "shared", "/bin/bash", "-c", script, t.binary]))
+    inside, outside = done.text.split()
+    t.true(int(inside) >= 2, f"the control: {inside} mounts below .git inside")
+    t.equal(outside, "0", "mounts that came out")

@@ -71,7 +71,6 @@ TEST_CASE("every kind has a name of its own") {
   }
 }
 
-TEST_SUITE_END();
 TEST_SUITE_BEGIN("result");
 
 TEST_CASE("TRY hands on the value, or returns the error with the frame of the place that failed") {
@@ -95,8 +94,6 @@ TEST_CASE("a result is true exactly when it holds a value") {
   CHECK(static_cast<bool>(Status{}));
 }
 
-TEST_SUITE_END();
-
 TEST_CASE("an error may be assigned to itself with more said") {
   sbx::Error error(sbx::ErrorKind::usage, "no such file: 'x'");
   error = std::move(error).with_hint("look elsewhere");
@@ -104,3 +101,5 @@ TEST_CASE("an error may be assigned to itself with more said") {
   CHECK(error.text() == "flag --x: outer: no such file: 'x'");
   CHECK(error.hint() == "look elsewhere");
 }
+
+TEST_SUITE_END();

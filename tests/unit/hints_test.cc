@@ -80,6 +80,8 @@ TEST_CASE("a limit that shows only as an errno is judged by the message") {
   large.report.outcome.stderr_tail = "OSError: [Errno 27] File too large";
   REQUIRE(large.hints().size() == 1);
   CHECK(large.hints()[0].ends_with("raise it: sbx run --file-size 512M main.py"));
+  large.report.limits.file_size = Bytes{10};
+  CHECK(large.hints()[0].ends_with("raise it: sbx run --file-size 20 main.py"));  // not '20 bytes', which no flag reads
 }
 
 TEST_CASE("a command that cannot be pasted is not shown, the flags are") {
@@ -170,6 +172,10 @@ TEST_CASE("refused system calls of a failed run are named with the flags that al
   CHECK(denied.hints() ==
         std::vector<std::string>{"the system call filter refused ptrace (3 times), keyctl; if the program may: "
                                  "sbx run --allow-syscall ptrace --allow-syscall keyctl main.py"});
+  denied.request.invocation = {"sbx", "run", "--allow-syscall", "ptrace", "--allow-syscall=keyctl", "main.py"};
+  denied.request.invocation_insert = 5;
+  CHECK(denied.hints() == std::vector<std::string>{"the system call filter refused the arguments of ptrace (3 times), keyctl, "
+                                                   "which --allow-syscall leaves tested; a policy's [[seccomp.rule]] can allow them"});
   denied.report.exit_status = 0;
   CHECK(denied.hints().empty());
 }

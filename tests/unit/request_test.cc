@@ -385,11 +385,11 @@ TEST_CASE("exec of a file that is here but not inside says how to share it") {
   CHECK(report.error().kind() == ErrorKind::not_found);
   CHECK(report.error().hint() == "share its directory: add --mount " + directory.path + "/bin");
   // A directory that would be refused is not what the hint names.
-  request.command = {"/etc/hostname"};
+  request.command = {"/etc/shadow"};
   const Result<Report> refused = run(request, directory, fake);
-  if (sys::stat("/etc/hostname").ok()) {
+  if (sys::stat("/etc/shadow").ok()) {
     REQUIRE(!refused.ok());
-    CHECK(refused.error().hint() == "copy it in: sbx exec --file /etc/hostname -- ./hostname");
+    CHECK(refused.error().hint() == "copy it in: sbx exec --file /etc/shadow -- ./shadow");
   }
 }
 
