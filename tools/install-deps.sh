@@ -1,5 +1,5 @@
 #!/bin/sh
-# install-deps.sh [build|test|lint|fuzz]…: installs what is missing for these steps (build when none is named), and only
+# install-deps.sh [build|test|lint|fuzz|guest]…: installs what is missing for these steps (build when none is named), and only
 # that; silent and quick when nothing is. Debian and Ubuntu packages, as root or through sudo; otherwise it prints the
 # command that does it and fails.
 set -eu
@@ -39,13 +39,22 @@ build() {
   need python3 command python3
 }
 
+guest() { # the virtual machines of tests/guest
+  need mmdebstrap command mmdebstrap
+  need qemu-system-x86 command qemu-system-x86_64
+  need e2fsprogs command mke2fs /sbin/mke2fs /usr/sbin/mke2fs
+  need python3 command python3
+  [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || missing="$missing debian-archive-keyring"
+}
+
 [ $# -gt 0 ] || set -- build
 for step; do
   case $step in
     build | test) build ;;
     lint) build; need clang-tidy command clang-tidy clang-tidy-14 ;;
     fuzz) build; need clang command clang ;;
-    *) echo "install-deps.sh: unknown step '$step' (build, test, lint, fuzz)" >&2; exit 2 ;;
+    guest) guest ;;
+    *) echo "install-deps.sh: unknown step '$step' (build, test, lint, fuzz, guest)" >&2; exit 2 ;;
   esac
 done
 missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ' | sed 's/^ *//; s/ *$//')
