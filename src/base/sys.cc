@@ -163,11 +163,6 @@ Status renameat2(int from_dir, const std::string& from, int to_dir, const std::s
   return {};
 }
 
-Status ftruncate(int fd, off_t size) {
-  if (retry([&] { return ::ftruncate(fd, size); }) != 0) return Error::from_errno(errno, "truncate");
-  return {};
-}
-
 Status set_nonblocking(int fd) {
   const int flags = ::fcntl(fd, F_GETFL);
   if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) return Error::from_errno(errno, "set O_NONBLOCK");

@@ -54,7 +54,6 @@ Result<std::string> read_all(int fd, size_t limit);
 Status mkdirat(int dirfd, const std::string& path, mode_t mode);  // EEXIST is an error
 Status unlinkat(int dirfd, const std::string& path, int flags = 0);
 Status renameat2(int from_dir, const std::string& from, int to_dir, const std::string& to, unsigned flags);
-Status ftruncate(int fd, off_t size);
 Status set_nonblocking(int fd);
 
 }  // namespace sbx::sys

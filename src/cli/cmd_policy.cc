@@ -21,12 +21,9 @@ constexpr char kUsage[] =
     "usage: sbx policy list\n"
     "       sbx policy show [--bpf FILE] [NAME|FILE...]";
 
-// The user's folder, as request.cc finds it.
 std::string config_directory() {
   const char* configured = std::getenv("XDG_CONFIG_HOME");
-  if (configured != nullptr && configured[0] == '/') return normalize_path(std::string(configured) + "/sbx/policies");
-  const std::string home = runtime::probe_host().home;
-  return home.empty() ? "" : home + "/.config/sbx/policies";
+  return user_policy_directory(configured != nullptr ? configured : "", runtime::probe_host().home);
 }
 
 int list() {

@@ -66,6 +66,9 @@ void tell(const runtime::Report& report, const runtime::RunRequest& request, con
   } else if (outcome.verdict == runtime::Verdict::setup_failed) {
     say("the sandbox could not be set up");
   }
+  for (const runtime::StreamResult* stream : {&outcome.out, &outcome.err}) {
+    if (stream->forward_error.has_value()) say_error(*stream->forward_error);
+  }
   if (front.quiet) return;
   if (!report.hints.empty()) end_open_line(outcome);
   for (const std::string& hint : report.hints) say(hint);

@@ -38,7 +38,7 @@ Result<ResultFile> ResultFile::prepare(const std::string& path) {
   file.name_ = base_name(place);
   const std::string parent = dir_name(place);
   if (file.name_.empty() || place.back() == '/') return refused(path, "it is not a file name", "for instance --result out.json");
-  // Not O_PATH: the directory is only named by it, but faccessat() below wants the real rights on it.
+  // O_PATH: a directory that may be written need not be readable.
   Result<UniqueFd> opened = sys::open(parent, O_PATH | O_DIRECTORY);
   if (!opened.ok()) {
     const int errnum = opened.error().errnum();

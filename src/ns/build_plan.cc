@@ -84,6 +84,7 @@ class PlanBuilder {
   struct Cover {
     std::string target;
     bool ours;
+    bool is_private = false;  // on the private tmpfs
   };
 
   bool ours(const std::string& path) const {
@@ -91,6 +92,15 @@ class PlanBuilder {
       if (path_is_under(path, cover->target)) return cover->ours;
     }
     return true;
+  }
+  // Something of ours was made there: it is no inode of the payload's.
+  void count_inode(const std::string& path) {
+    for (auto cover = covers_.rbegin(); cover != covers_.rend(); ++cover) {
+      if (!path_is_under(path, cover->target)) continue;
+      if (cover->is_private) ++private_inodes_;
+      return;
+    }
+    ++root_inodes_;
   }
   bool through_link(const std::string& path) const {
     return std::any_of(links_.begin(), links_.end(),
@@ -127,7 +137,7 @@ class PlanBuilder {
     step.a = relative(target);
     step.mode = mode;
     step.flags = kExistsIsFine;
-    ++root_inodes_;
+    count_inode(target);
   }
   // Something to mount on: a directory or an empty file.
   void make_place(const std::string& target, bool directory) {
@@ -139,7 +149,7 @@ class PlanBuilder {
       step.a = relative(target);
       step.mode = 0644;
       step.flags = kExistsIsFine;
-      ++root_inodes_;
+      count_inode(target);
     }
   }
   uint32_t target_flags(const std::string& target) const { return confined(target) ? kResolveTarget : 0u; }
@@ -147,19 +157,38 @@ class PlanBuilder {
   // ---- operations ----------------------------------------------------------------------------------------------
 
   Status files() {
+    out_->keep_slots.assign(options_.keep.size(), -1);
     begin_op("make the root");
     const size_t root = out_->steps_.size();
     add(StepKind::tmpfs).a = keep_string("/");
     for (size_t i = 0; i < spec_.fs.size(); ++i) {
       SBX_TRY(std::visit([&](const auto& op) { return operation(op); }, spec_.fs[i]));
     }
+    show_cgroup();
     // What we put into the root ourselves, in pages, and the directories; nobody else writes there.
     out_->steps_[root].b = keep_string("mode=0755,size=" + std::to_string(root_bytes_ + (uint64_t{64} << 10)) +
                                        ",nr_inodes=" + std::to_string(root_inodes_ + 16));
-    for (size_t i = 0; i < options_.keep.size(); ++i) {
-      if (out_->keep_slots.size() <= i) out_->keep_slots.resize(i + 1, -1);
+    if (private_count_ != 0) {
+      // What we put there ourselves are not the payload's inodes.
+      out_->steps_[private_step_].b = keep_string("mode=0755,size=" + std::to_string(spec_.limits.disk.value) +
+                                                  ",nr_inodes=" + std::to_string(spec_.limits.inodes + private_inodes_));
     }
     return {};
+  }
+
+  // JVM, Node and Go look for memory.max and cpu.max there. Nothing but the sandbox's own cgroup is seen, and a payload
+  // that owns its files (a user's does) meets a read-only mount that it has no capability to change.
+  void show_cgroup() {
+    const std::string target = "/sys/fs/cgroup";
+    const auto taken = [](const FsOp& op) {
+      return std::visit([](const auto& any) { return path_is_under(any.target, "/sys"); }, op);
+    };
+    if (!options_.show_cgroup || std::any_of(spec_.fs.begin(), spec_.fs.end(), taken)) return;
+    begin_op("cgroup on " + in_quotes(target));
+    make_place(target, true);
+    Step& step = add(StepKind::cgroup);
+    step.a = relative(target);
+    step.flags = kMayFail;
   }
 
   Status operation(const BindOp& op) {
@@ -167,7 +196,8 @@ class PlanBuilder {
     if (!looked.ok()) {
       if (op.optional) return {};
       return Error(ErrorKind::usage, "cannot share " + in_quotes(op.source) + ": " + errno_text(looked.error().errnum()))
-          .with_origin(op.origin);
+          .with_origin(op.origin)
+          .with_hint("a mount of a policy that may be missing says: optional = true");
     }
     begin_op("bind " + in_quotes(op.source) + " on " + in_quotes(op.target), op.origin);
     const struct stat info = looked.take();
@@ -263,10 +293,10 @@ class PlanBuilder {
     if (private_count_ == 0) {
       Step& step = add(StepKind::tmpfs);
       step.a = keep_string(kStaging);
-      // The directories that we make ourselves are not the payload's inodes.
-      step.b = keep_string("mode=0755,size=" + std::to_string(spec_.limits.disk.value) +
-                           ",nr_inodes=" + std::to_string(spec_.limits.inodes + 64));
+      private_step_ = out_->steps_.size() - 1;
+      ++private_inodes_;  // its root
     }
+    ++private_inodes_;
     const std::string path = std::string(kStaging) + "/" + std::to_string(private_count_++);
     Step& step = add(StepKind::make_dir);
     step.a = keep_string(path);
@@ -281,7 +311,7 @@ class PlanBuilder {
     Step& step = add(StepKind::clone_bind);
     step.a = keep_string(path);
     step.b = relative(op.target);
-    covers_.push_back({op.target, true});
+    covers_.push_back({op.target, true, true});
     return keep_directory(op.target, path);
   }
 
@@ -289,7 +319,6 @@ class PlanBuilder {
     for (size_t i = 0; i < options_.keep.size(); ++i) {
       if (options_.keep[i] != target) continue;
       if (i + 1 >= static_cast<size_t>(kMaxKept)) return Error(ErrorKind::internal, "too many directories to keep");
-      out_->keep_slots.resize(std::max(out_->keep_slots.size(), i + 1), -1);
       out_->keep_slots[i] = static_cast<int>(i) + 1;
       Step& step = add(StepKind::open_keep);
       step.a = keep_string(path);
@@ -312,7 +341,7 @@ class PlanBuilder {
     Step& step = add(StepKind::make_symlink);
     step.a = relative(op.target);
     step.b = keep_string(op.text);
-    ++root_inodes_;
+    count_inode(op.target);
     links_.push_back(op.target);
     return {};
   }
@@ -333,7 +362,7 @@ class PlanBuilder {
     step.n = op.content.size();
     step.mode = op.mode;
     made_.insert(op.target);
-    count_bytes(op.content.size());
+    count_bytes(op.target, op.content.size());
     return {};
   }
 
@@ -347,13 +376,13 @@ class PlanBuilder {
     step.fd = op.source.value;
     step.mode = op.mode;
     made_.insert(op.target);
-    count_bytes(static_cast<uint64_t>(info.st_size));
+    count_bytes(op.target, static_cast<uint64_t>(info.st_size));
     return {};
   }
 
-  void count_bytes(uint64_t bytes) {
+  void count_bytes(const std::string& target, uint64_t bytes) {
     root_bytes_ += (bytes + 4095) / 4096 * 4096;
-    ++root_inodes_;
+    count_inode(target);
   }
 
   Status operation(const ProcOp& op) {
@@ -432,6 +461,7 @@ class PlanBuilder {
     // The upper directory's mode is what the payload sees of the top directory.
     const std::string upper = private_directory((info.st_mode & 0777u) | 0700u);
     const std::string work = private_directory(0700);
+    private_inodes_ += 2;  // the kernel's own: a directory in there, and what it copies up at the moment
     Step& step = add(StepKind::overlay);
     step.a = relative(op.target);
     step.b = keep_string("lowerdir=" + escape_overlay(op.target.substr(1)) + ",upperdir=" + upper +
@@ -603,7 +633,8 @@ class PlanBuilder {
   std::vector<std::string> links_;
   std::set<std::string> made_;
   std::map<std::pair<uint32_t, uint32_t>, UniqueFd> map_namespaces_;
-  uint64_t root_bytes_ = 0, root_inodes_ = 0;
+  uint64_t root_bytes_ = 0, root_inodes_ = 0, private_inodes_ = 0;
+  size_t private_step_ = 0;
   unsigned private_count_ = 0;
 };
 
@@ -619,7 +650,7 @@ std::string PlannedChild::step_origin(uint32_t step) const {
 std::string PlannedChild::text() const {
   static constexpr const char* kNames[] = {"tmpfs", "make_dir",   "make_symlink", "write_file", "write_to",
                                            "copy_fd", "bind",     "clone_bind",   "attach",     "proc",
-                                           "devpts",  "overlay",  "open_keep"};
+                                           "devpts",  "overlay",  "cgroup",       "open_keep"};
   std::string text;
   for (const Step& step : steps_) {
     text += kNames[static_cast<size_t>(step.kind)];

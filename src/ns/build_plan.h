@@ -1,6 +1,6 @@
 // SandboxSpec to ChildPlan: every path, option string, mask and descriptor that the child will need.
 //
-// Two ways to bring a host tree inside (kernel-facts sections 2 and 3). As an ordinary user the child reopens each
+// Two ways to bring a host tree inside. As an ordinary user the child reopens each
 // source inside its new mount namespace and compares device and inode with what was seen here. As root this code
 // clones each source into a detached mount (idmapped where the operation asks for it) and the child only attaches
 // it: after it has changed identity it could not open them.
@@ -31,6 +31,7 @@ struct PlanOptions {
   std::vector<std::string> keep;        // targets of PrivateDirOp or OverlayOp: descriptors for the supervisor
   bool terminal = false;
   bool pids_controller = false;  // a cgroup counts processes: no RLIMIT_NPROC, which would refuse first and uncounted
+  bool show_cgroup = false;      // mount our own cgroup at /sys/fs/cgroup, for runtimes that size themselves by it
   bool cpu_controller = false;   // a cgroup holds fractions of a CPU
   uint64_t data_limit = 0;      // RLIMIT_DATA in bytes, 0: none (the backstop of sampling)
 };
@@ -42,7 +43,7 @@ class PlannedChild {
   // "bind '/usr' on '/usr'", with the origin where it has one; for errors of Stage::mounts.
   std::string step_text(uint32_t step) const;
   std::string step_origin(uint32_t step) const;
-  // One line a step, without descriptors' numbers: golden tests and -vv.
+  // One line a step, without descriptors' numbers: for golden tests.
   std::string text() const;
   // Slot in the hand-over of keep[i]; slot 0 is /proc; -1: not there.
   std::vector<int> keep_slots;

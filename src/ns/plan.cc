@@ -20,12 +20,12 @@ const char* stage_name(Stage stage) {
     case Stage::fork: return "fork";
     case Stage::session: return "session";
     case Stage::streams: return "streams";
-    case Stage::rlimits: return "rlimits";
     case Stage::affinity: return "cpu affinity";
     case Stage::capabilities: return "capabilities";
     case Stage::no_new_privs: return "no_new_privs";
     case Stage::landlock: return "landlock";
     case Stage::descriptors: return "descriptors";
+    case Stage::rlimits: return "rlimits";
     case Stage::seccomp: return "seccomp";
     case Stage::exec: return "exec";
     case Stage::running: return "running";

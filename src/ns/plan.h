@@ -32,12 +32,12 @@ enum class Stage : uint32_t {
   fork,
   session,
   streams,
-  rlimits,
   affinity,
   capabilities,
   no_new_privs,
   landlock,
   descriptors,
+  rlimits,
   seccomp,
   exec,
   running,
@@ -58,6 +58,7 @@ enum class StepKind : uint32_t {
   proc,          // at a with options b
   devpts,        // at a
   overlay,       // at a with options b
+  cgroup,        // the cgroup v2 tree at a, read-only: from the root of our cgroup namespace down
   open_keep,     // opens directory a and keeps it in slot n for the hand-over
 };
 
@@ -68,6 +69,7 @@ enum StepFlags : uint32_t {
   kMayBeMissing = 2,    // ENOENT of the target is not an error
   kExistsIsFine = 4,    // EEXIST is not an error
   kOverSelf = 8,        // bind the target over itself
+  kMayFail = 16,        // a convenience, no protection: whatever the error, go on
 };
 
 struct Step {

@@ -15,8 +15,6 @@ struct HostFacts {
   int landlock_abi = 0;        // 0: none
   std::string home;            // the caller's home directory (passwd first, then HOME), normalized; may be empty
   std::vector<std::string> other_homes;  // home directories from /etc/passwd, normalized
-  unsigned cpu_count = 1;      // CPUs in our affinity mask
-  std::string arch = "x86_64";
 };
 
 }  // namespace sbx

@@ -125,6 +125,11 @@ Result<PolicyLayer> load_file(const std::string& path, const std::string& shown,
 
 }  // namespace
 
+std::string user_policy_directory(const std::string& xdg_config_home, const std::string& home) {
+  if (starts_with(xdg_config_home, "/")) return normalize_path(xdg_config_home + "/sbx/policies");
+  return home.empty() ? "" : home + "/.config/sbx/policies";
+}
+
 std::vector<std::string> policy_names(const PolicySearch& search) {
   std::set<std::string> names;
   for (const std::string& file : embedded_files(kBuiltinFolder))

@@ -17,6 +17,9 @@ namespace sbx {
 const std::string_view* embedded_file(std::string_view path);
 std::vector<std::string> embedded_files(std::string_view folder);
 
+// The user's policy folder, from XDG_CONFIG_HOME ("" : not set; a relative one counts as such) and the home directory.
+std::string user_policy_directory(const std::string& xdg_config_home, const std::string& home);
+
 struct PolicySearch {
   std::string config_directory;  // the user's policy folder; "" : none
   std::string workspace;         // canonical; a policy file in it may only tighten; "" : none

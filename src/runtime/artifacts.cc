@@ -377,11 +377,6 @@ Status copy_artifacts(int dirfd, ArtifactList& list, int destination_fd, const A
   return {};
 }
 
-Status copy_artifacts(int dirfd, ArtifactList& list, const std::string& destination, const ArtifactBounds& bounds) {
-  const UniqueFd fd = SBX_TRY_CTX(open_artifacts_destination(destination), "artifacts directory " + shown(destination));
-  return copy_artifacts(dirfd, list, fd.get(), bounds);
-}
-
 // ---- MIME types ----------------------------------------------------------------------------------------------
 
 namespace {

@@ -1,7 +1,7 @@
 // What a run created or changed, listed and copied out. Everything below the descriptors given here was written by a
 // payload and is hostile: links are never followed, every name is opened beneath its directory (openat2,
 // RESOLVE_BENEATH|NO_SYMLINKS|NO_MAGICLINKS|NO_XDEV), only regular files are read (opened O_NONBLOCK|O_NOCTTY, then
-// fstat-ed), and everything is bounded. attacks.md classes 36 and 70.
+// fstat-ed), and everything is bounded.
 //
 // Give the descriptor of the *host's* directory for a shared workspace, not one from inside the sandbox: there, every
 // protected place is a mount of its own and would be left out.
@@ -73,8 +73,6 @@ Result<UniqueFd> open_artifacts_destination(const std::string& destination);
 // whose size or content is no longer what was listed is refused and noted. Copies what it can; the Error is the first
 // that concerned the destination.
 Status copy_artifacts(int dirfd, ArtifactList& list, int destination_fd, const ArtifactBounds& bounds);
-// The same by path, for destinations that no payload can reach.
-Status copy_artifacts(int dirfd, ArtifactList& list, const std::string& destination, const ArtifactBounds& bounds);
 
 // MIME type of a file that starts with `head` (512 bytes suffice) and is called `name`, which only chooses among text
 // formats. "application/octet-stream" for unknown bytes, "application/x-empty" for none.

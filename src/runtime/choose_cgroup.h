@@ -58,6 +58,7 @@ class SandboxCgroup {
   // What the child itself has to write "0" to, to enter v1 cgroups.
   std::vector<int> tasks() const;
   CgroupCounts counts() const;
+  bool in_v2() const { return v2_controllers_.any(); }
   bool counts_cpu_time() const { return leaf_.has_value(); }
   void kill() const;
   void remove();

@@ -1,9 +1,5 @@
 // probe_host(): the snapshot that resolve() and the engine decide by. Asks the kernel and reads /etc/passwd; no name
 // service, which a static binary cannot load.
-#include <linux/landlock.h>
-#include <sched.h>
-#include <sys/syscall.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -11,7 +7,9 @@
 
 #include "base/sys.h"
 #include "base/text.h"
+#include "ns/landlock.h"
 #include "runtime/request.h"
+#include "runtime/uid_lease.h"
 
 namespace sbx::runtime {
 namespace {
@@ -20,31 +18,11 @@ namespace {
 // directories such as /bin.
 constexpr uint64_t kFirstPerson = 1000;
 constexpr uint64_t kNobody = 65534;
-// A whole range of uids, as an initial namespace or a system container has; a rootless container maps one.
-constexpr uint64_t kLeasableUids = 65536;
 
+// A range of uids, as an initial namespace or a system container has; a rootless container maps one.
 bool can_lease_uids() {
-  Result<std::string> map = read_file("/proc/self/uid_map", 65536);
-  if (!map.ok()) return false;
-  for (const std::string& line : split(map.value(), '\n')) {
-    std::vector<std::string> fields;
-    for (const std::string& field : split(line, ' ')) {
-      if (!field.empty()) fields.push_back(field);
-    }
-    if (fields.size() != 3) continue;
-    Result<uint64_t> count = parse_integer(fields[2]);
-    if (count.ok() && count.value() >= kLeasableUids) return true;
-  }
-  return false;
-}
-
-unsigned affinity_count() {
-  // Sized for 8192 CPUs: sched_getaffinity fails with EINVAL when the kernel's mask is larger than the buffer.
-  cpu_set_t mask[8];
-  const long bytes = ::syscall(SYS_sched_getaffinity, 0, sizeof mask, mask);
-  if (bytes <= 0) return 1;
-  const int count = CPU_COUNT_S(static_cast<size_t>(bytes), mask);
-  return count > 0 ? static_cast<unsigned>(count) : 1;
+  const Result<std::string> map = read_file("/proc/self/uid_map", 65536);
+  return map.ok() && choose_uid_range(map.value()).count != 0;
 }
 
 // Links resolved, so that it compares with a canonical mount source; the path itself where that fails.
@@ -60,11 +38,7 @@ HostFacts probe_host() {
   facts.uid = ::geteuid();
   facts.gid = ::getegid();
   facts.root_identity = facts.uid == 0 && can_lease_uids();
-  const long abi = ::syscall(SYS_landlock_create_ruleset, nullptr, size_t{0}, LANDLOCK_CREATE_RULESET_VERSION);
-  facts.landlock_abi = abi > 0 ? static_cast<int>(abi) : 0;
-  facts.cpu_count = affinity_count();
-  struct utsname names {};
-  if (::uname(&names) == 0) facts.arch = names.machine;
+  facts.landlock_abi = ns::landlock_abi();
 
   // Homes of one machine share few parents; each is resolved once.
   std::map<std::string, std::string> parents;

@@ -1,6 +1,27 @@
 #include "runtime/outcome.h"
 
 namespace sbx::runtime {
+namespace {
+
+int status_of(const Outcome& outcome) {
+  switch (outcome.verdict) {
+    case Verdict::exited:
+    case Verdict::compile_failed: return outcome.signal != 0 ? 128 + outcome.signal : outcome.exit_code;
+    case Verdict::signaled:
+    case Verdict::killed: return 128 + outcome.signal;
+    case Verdict::timed_out:
+    case Verdict::cpu_time: return 124;
+    case Verdict::out_of_memory:
+    case Verdict::output_limit: return 137;
+    case Verdict::denied: return 159;
+    case Verdict::setup_failed: break;
+  }
+  if (outcome.setup_error && outcome.setup_error->kind() == ErrorKind::not_found) return 127;
+  if (outcome.setup_error && outcome.setup_error->kind() == ErrorKind::not_executable) return 126;
+  return 125;
+}
+
+}  // namespace
 
 const char* verdict_name(Verdict verdict) {
   switch (verdict) {
@@ -19,21 +40,10 @@ const char* verdict_name(Verdict verdict) {
 }
 
 int exit_status(const Outcome& outcome) {
-  switch (outcome.verdict) {
-    case Verdict::exited:
-    case Verdict::compile_failed: return outcome.signal != 0 ? 128 + outcome.signal : outcome.exit_code;
-    case Verdict::signaled:
-    case Verdict::killed: return 128 + outcome.signal;
-    case Verdict::timed_out:
-    case Verdict::cpu_time: return 124;
-    case Verdict::out_of_memory:
-    case Verdict::output_limit: return 137;
-    case Verdict::denied: return 159;
-    case Verdict::setup_failed: break;
-  }
-  if (outcome.setup_error && outcome.setup_error->kind() == ErrorKind::not_found) return 127;
-  if (outcome.setup_error && outcome.setup_error->kind() == ErrorKind::not_executable) return 126;
-  return 125;
+  const int status = status_of(outcome);
+  // As cat(1) on a full disk: a program did not do well whose output nobody got.
+  const bool lost = outcome.out.forward_error.has_value() || outcome.err.forward_error.has_value();
+  return status == 0 && lost ? 1 : status;
 }
 
 }  // namespace sbx::runtime

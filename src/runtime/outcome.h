@@ -39,6 +39,8 @@ struct StreamResult {
   std::string kept;          // captured bytes; empty when the stream was only forwarded
   bool captured = false;
   bool truncated = false;
+  // Why not all of it reached its target; a reader that went away (EPIPE) is no such reason.
+  std::optional<Error> forward_error;
 };
 
 struct Usage {
@@ -54,7 +56,7 @@ struct Usage {
 // A system call that the filter refused, and reported.
 struct Denial {
   std::string call;     // "ptrace"
-  std::string group;    // where the policy has it: "debug"; may be empty
+  std::string group;    // which of the shipped groups it is in: "debug"; "" : none, or nobody asked for a result
   uint64_t arguments[6] = {};  // of the first one
   std::string process;  // name of the first one's process, as it calls itself: the payload's to choose
   int pid = 0;          // of the first one, inside
@@ -97,7 +99,8 @@ struct Outcome {
 
 // The exit status of `sbx run` and `sbx exec` for this outcome (design section 4): the payload's own; 128+N for
 // signal N; 124 wall or CPU time; 137 memory or output; 159 denied; 128+N when signal N ended sbx; 125 set-up
-// failed, 126 not executable, 127 command not found (by setup_error's kind).
+// failed, 126 not executable, 127 command not found (by setup_error's kind). Where that is 0 but output of the payload
+// could not be passed on: 1.
 int exit_status(const Outcome& outcome);
 
 }  // namespace sbx::runtime

@@ -23,6 +23,7 @@
 #include "base/text.h"
 #include "policy/loader.h"
 #include "policy/resolve.h"
+#include "policy/syscall_groups.h"
 #include "runtime/choose_cgroup.h"
 #include "runtime/hints.h"
 #include "runtime/program.h"
@@ -109,6 +110,18 @@ Status collect_products(int directory, const std::string& prefix, size_t depth, 
   return {};
 }
 
+// Which of the shipped groups each refused call belongs to.
+void name_groups(std::vector<Denial>& denials) {
+  if (denials.empty()) return;
+  const Result<std::vector<SyscallGroup>> groups = builtin_syscall_groups();
+  if (!groups.ok()) return;
+  for (Denial& denial : denials) {
+    for (const SyscallGroup& group : groups.value()) {
+      if (std::find(group.calls.begin(), group.calls.end(), denial.call) != group.calls.end()) denial.group = group.name;
+    }
+  }
+}
+
 class Execution {
  public:
   Execution(const RunRequest& request, const HostFacts& facts, const Observer& observer, const Engine& engine)
@@ -125,6 +138,7 @@ class Execution {
   Status share_workspace();
   Status share_mounts();
   Status guard_directory(const std::string& source, const std::string& target, bool sensitive);
+  Status open_artifacts();
   Status choose_program();
   Status place_files();
   Status find_tool();
@@ -191,6 +205,7 @@ class Execution {
   Toolchain toolchain_;
   Step command_;                 // exec
   UniqueFd stdin_file_;
+  UniqueFd artifacts_directory_;  // --artifacts
   StdioPlan stdio_;
   NetMode net_ = NetMode::none;
 };
@@ -266,11 +281,7 @@ Status Execution::add_arguments_environment() {
 
 Status Execution::load_policies() {
   const auto configured = environment_.find("XDG_CONFIG_HOME");
-  if (configured != environment_.end() && starts_with(configured->second, "/")) {
-    search_.config_directory = normalize_path(configured->second + "/sbx/policies");
-  } else if (!facts_.home.empty()) {
-    search_.config_directory = facts_.home + "/.config/sbx/policies";
-  }
+  search_.config_directory = user_policy_directory(configured == environment_.end() ? "" : configured->second, facts_.home);
   search_.workspace = workspace_;
   // The base is always the one that is built in; a user's own default.toml is a layer like any other.
   layers_.push_back(SBX_TRY(load_policy("default", PolicySearch{})));
@@ -422,6 +433,21 @@ std::string Execution::inside_path_of(const std::string& host_path) const {
   if (!path_is_under(real.value(), workspace_) || !path_is_under(parent.value(), workspace_)) return "";
   // Under the name that the caller used for it, so that tracebacks read right.
   return normalize_path(kBoxDirectory + parent.value().substr(workspace_.size()) + "/" + base_name(host_path));
+}
+
+// Before the run, and before the state of a writable workspace is looked at: what the payload puts in the destination's
+// place, a link to somewhere else, must lead nobody there.
+Status Execution::open_artifacts() {
+  if (request_.artifacts_directory.empty()) return {};
+  Result<UniqueFd> opened = open_artifacts_destination(request_.artifacts_directory);
+  if (!opened.ok()) {
+    return Error(ErrorKind::usage, "cannot use '" + printable(request_.artifacts_directory) + "': " +
+                                       errno_text(opened.error().errnum()))
+        .with_origin("flag --artifacts")
+        .with_hint("--artifacts takes a directory that you may write; it is made if missing");
+  }
+  artifacts_directory_ = opened.take();
+  return {};
 }
 
 Status Execution::choose_program() {
@@ -601,7 +627,13 @@ Status Execution::choose_command() {
       const bool placed = std::any_of(request_.files.begin(), request_.files.end(), [&](const FileArgument& file) {
         return normalize_path("/box/" + file.name) == command_.exec_path;
       });
-      if (workspace_.empty() && !placed && sys::stat(word).ok()) {
+      const Result<struct stat> here = sys::stat(word);
+      if (workspace_.empty() && !placed && here.ok()) {
+        if (S_ISREG(here.value().st_mode) && (here.value().st_mode & 0111) == 0) {
+          return Error(ErrorKind::not_executable, "'" + printable(word) + "' is not executable")
+              .with_hint("source code runs with: sbx run " + shell_quote(word) + "; a program needs: chmod +x " +
+                         shell_quote(word));
+        }
         const std::vector<std::string> flags = {"--file", word};
         const std::string command = command_with(request_, flags);
         return Error(ErrorKind::not_found, "'" + printable(word) + "' is here, but not in the sandbox")
@@ -798,7 +830,6 @@ Result<bool> Execution::compile(const StepValues& values, Report& report, std::v
   extra.insert(extra.end(), placed_.begin(), placed_.end());
   extra.emplace_back(PrivateDirOp{kBuildDirectory, 0755});
   SandboxSpec spec = SBX_TRY(make_spec(step, std::move(extra), true));
-  spec.limits.cpu_time.reset();  // --cpu-time speaks of the program
   note_spec(spec);
 
   RunOptions options;
@@ -813,6 +844,7 @@ Result<bool> Execution::compile(const StepValues& values, Report& report, std::v
   RunResult result = engine_(spec, facts_, options);
   if (observer_.progress) observer_.progress("");
   note_outcome("compile", result.outcome);
+  if (request_.want_result) name_groups(result.outcome.denials);
 
   Outcome& outcome = result.outcome;
   bool succeeded = outcome.verdict == Verdict::exited && outcome.exit_code == 0;
@@ -914,9 +946,11 @@ void Execution::gather_artifacts(RunResult& result, Report& report) {
     return;
   }
   report.artifacts = list.take();
-  if (request_.artifacts_directory.empty()) return;
-  Status copied = copy_artifacts(directory, report.artifacts, request_.artifacts_directory, bounds);
-  if (!copied.ok()) report.artifact_notes.push_back("the artifacts could not be copied: " + copied.error().text());
+  if (!artifacts_directory_.valid()) return;
+  Status copied = copy_artifacts(directory, report.artifacts, artifacts_directory_.get(), bounds);
+  if (copied.ok()) return;
+  report.artifact_notes.push_back("the artifacts could not be copied: " + copied.error().text());
+  if (report.exit_status == 0) report.exit_status = 1;  // what was asked for is not there
 }
 
 void Execution::add_hints(Report& report) const {
@@ -950,6 +984,7 @@ Result<Report> Execution::run_step(const Step& step, std::vector<FsOp> extra, Re
   note_outcome("run", result.outcome);
   report.outcome = std::move(result.outcome);
   report.exit_status = exit_status(report.outcome);
+  if (request_.want_result) name_groups(report.outcome.denials);
   gather_artifacts(result, report);
   add_hints(report);
   return report;
@@ -961,6 +996,7 @@ Result<Report> Execution::run() {
   SBX_TRY(share_workspace());
   SBX_TRY(load_policies());
   if (!request_.exec) SBX_TRY(choose_program());
+  SBX_TRY(open_artifacts());
   SBX_TRY(share_mounts());
   SBX_TRY(place_files());
   SBX_TRY(plan_stdio());

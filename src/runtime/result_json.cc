@@ -112,7 +112,9 @@ Json stream_json(const StreamResult& stream, bool inside) {
   if (encoding == nullptr) {
     json["encoding"] = nullptr;
     json["data"] = nullptr;
-    json["data_note"] = stream.captured ? "not asked for" : "forwarded, not captured";
+    std::string note = stream.captured ? "not asked for" : "forwarded, not captured";
+    if (stream.forward_error.has_value()) note += "; " + stream.forward_error->text();
+    json["data_note"] = note;
     json["kept_bytes"] = 0;
   } else {
     json["encoding"] = encoding;

@@ -1,5 +1,5 @@
 // Looks at the sandbox's whole process tree through its own /proc: the honest fallback where no cgroup controller
-// counts. Each look costs about 12 us a process (kernel-facts section 8).
+// counts. Each look costs about 12 us a process, measured on Linux 6.18.
 //
 // What it cannot see: memory that belongs to no process (pipes, sockets, unmapped segments: the filter closes memfd
 // and SysV segments while sampling holds the limit), and the CPU time of processes that lived and died between two

@@ -113,7 +113,7 @@ Result<Filter> choose_filter(const SandboxSpec& spec, bool sample_memory) {
 }
 
 // The backstop of sampling: a process that grows faster than anybody looks. Well above the limit, since every thread
-// stack counts as 8 MiB and a JVM reserves half a gigabyte (kernel-facts section 8).
+// stack counts as 8 MiB and a JVM reserves half a gigabyte.
 uint64_t data_limit(const Limits& limits) {
   const uint64_t memory = limits.memory->value;
   const uint64_t stacks = limits.pids ? *limits.pids * (uint64_t{8} << 20) : 3 * memory;
@@ -128,13 +128,15 @@ Error setup_error(const ns::PlannedChild& child, const ns::StatusPage& page, con
     if (errnum == ENOENT || errnum == ENOTDIR) {
       Error error(ErrorKind::not_found, "command not found inside the sandbox: " + command);
       return std::move(error).with_stage("exec").with_hint(
+          std::string(spec.exec_path.find('/') != std::string::npos ? "it, or the interpreter that its #! line names, is not there; " : "") +
           "the sandbox sees /usr, /bin and what is shared with --mount or --workspace; `sbx exec -- ls -l DIR` shows the view");
     }
     if (errnum == EACCES || errnum == ENOEXEC) {
       Error error(ErrorKind::not_executable, "cannot execute " + command + ": " +
                                                  (errnum == ENOEXEC ? "neither a program for this machine nor a script with a #! line"
                                                                     : errno_text(errnum)));
-      return std::move(error).with_stage("exec");
+      return std::move(error).with_stage("exec").with_hint(
+          "a program needs the execute permission (chmod +x); source code runs with: sbx run FILE");
     }
     return Error::from_errno(errnum, "execute " + command).with_stage("exec");
   }
@@ -153,10 +155,6 @@ Error setup_error(const ns::PlannedChild& child, const ns::StatusPage& page, con
       return std::move(error).with_hint(
           "the target does not exist inside the shared directory, and nothing is ever created there: create it first or choose another target");
     }
-  }
-  // The limits hold from here on, for what is left of the set-up as well.
-  if (stage == ns::Stage::rlimits || stage == ns::Stage::streams || errnum == EMFILE) {
-    return std::move(error).with_hint("raise --open-files or --pids");
   }
   return error;
 }
@@ -253,7 +251,6 @@ void fill_isolation(Outcome& outcome, const SandboxSpec& spec, const HostFacts& 
   isolation.identity = facts.root_identity ? "a host uid of its own" : "the caller's uid in a user namespace";
   isolation.network = spec.net == NetMode::none ? "none" : "host";
   isolation.seccomp_policy = filter.policy.empty() ? "none" : filter.policy;
-  if (!filter.program.empty()) isolation.seccomp_digest = seccomp::program_digest(filter.program);
   isolation.landlock_abi = child.landlock_abi;
   if (child.landlock_abi == 0) {
     isolation.landlock_note = spec.hardening.landlock ? "this kernel has no Landlock" : "switched off by the policy";
@@ -306,6 +303,9 @@ class Run {
 
  private:
   void fail(Error error) {
+    if (error.errnum() == EMFILE && error.hint().empty()) {
+      error = std::move(error).with_hint("the caller's own limit of open files is too small; raise it: ulimit -n 1024");
+    }
     result_.outcome.verdict = Verdict::setup_failed;
     result_.outcome.setup_error = std::move(error);
   }
@@ -336,6 +336,7 @@ class Run {
     plan_options.terminal = stdio->needs_pty();
     plan_options.pids_controller = held.pids;
     plan_options.cpu_controller = held.cpu;
+    plan_options.show_cgroup = cgroup && cgroup->in_v2() && spec_.namespaces.cgroup && !spec_.hardening.nested_userns;
     plan_options.data_limit = sample_memory ? data_limit(spec_.limits) : 0;
     const std::unique_ptr<ns::PlannedChild> child = SBX_TRY(ns::build_plan(spec_, facts_, plan_options));
     fill_isolation(result_.outcome, spec_, facts_, *child, filter, cgroup, options_.cgroups);
@@ -380,6 +381,8 @@ class Run {
     fill_verdict(outcome, run);
     outcome.limits_hit = std::move(run.limits_hit);
     outcome.denials = std::move(run.denials);
+    const std::span<const sock_filter> loaded = run.listening ? filter.reporting : filter.program;
+    if (!loaded.empty()) outcome.isolation.seccomp_digest = seccomp::program_digest(loaded);
     if (!run.listening) {
       outcome.denials_note = filter.program.empty() ? "no filter is loaded" : "the filter answers by itself here: no listener could be had";
     } else if (run.denials_overflowed) {

@@ -1,10 +1,10 @@
 #include "runtime/spec_text.h"
 
-#include <sha256.h>
-
 #include <cstdlib>
 
 #include "base/text.h"
+#include "policy/syscall_groups.h"
+#include "runtime/toolchain_cache.h"
 
 namespace sbx::runtime {
 namespace {
@@ -13,15 +13,6 @@ std::string octal(uint32_t mode) {
   std::string digits;
   for (; mode != 0; mode /= 8) digits.insert(digits.begin(), static_cast<char>('0' + mode % 8));
   return "0" + digits;
-}
-
-std::string digest_of(std::string_view bytes) {
-  SHA2_CTX context;
-  SHA256Init(&context);
-  SHA256Update(&context, reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
-  char hex[SHA256_DIGEST_STRING_LENGTH];
-  SHA256End(&context, hex);
-  return hex;
 }
 
 const char* yes_no(bool value) { return value ? "yes" : "no"; }
@@ -48,7 +39,7 @@ struct OpText {
     return "link " + shell_quote(op.target) + " to " + shell_quote(op.text);
   }
   std::string operator()(const FileOp& op) const {
-    return "file " + shell_quote(op.target) + " mode " + octal(op.mode) + " sha256 " + digest_of(op.content);
+    return "file " + shell_quote(op.target) + " mode " + octal(op.mode) + " sha256 " + sha256_hex(op.content);
   }
   std::string operator()(const CopyFdOp& op) const {
     return "copy " + shell_quote(op.target) + " mode " + octal(op.mode);
@@ -64,25 +55,9 @@ struct OpText {
   std::string operator()(const PinOp& op) const { return "pin " + shell_quote(op.target); }
 };
 
-const char* action_name(SyscallAction action) {
-  switch (action) {
-    case SyscallAction::allow: return "allow";
-    case SyscallAction::errno_value: return "errno";
-    case SyscallAction::notify: return "notify";
-    case SyscallAction::kill: return "kill";
-    case SyscallAction::log: return "log";
-  }
-  return "kill";
-}
-
-std::string verdict_text(const SyscallVerdict& verdict) {
-  return std::string(action_name(verdict.action)) +
-         (verdict.action == SyscallAction::errno_value ? " " + std::to_string(verdict.errnum) : "");
-}
-
 }  // namespace
 
-std::string spec_digest(const SandboxSpec& spec) { return digest_of(spec_text(spec)); }
+std::string spec_digest(const SandboxSpec& spec) { return sha256_hex(spec_text(spec)); }
 
 std::string fs_op_text(const FsOp& op) { return std::visit(OpText{}, op); }
 
@@ -130,7 +105,7 @@ std::string spec_text(const SandboxSpec& spec) {
   line("seccomp", !spec.seccomp.enabled ? "off" : spec.seccomp.builtin.empty() ? "rules" : spec.seccomp.builtin);
   if (spec.seccomp.enabled && spec.seccomp.builtin.empty()) {
     for (const SyscallRule& rule : spec.seccomp.rules.rules) {
-      std::string value = rule.name + " " + verdict_text(rule.verdict);
+      std::string value = rule.name + " " + format_syscall_answer(rule.verdict);
       for (const ArgumentTest& test : rule.tests) {
         value += " arg" + std::to_string(test.index) + (test.low32 ? "/32" : "") + " op" +
                  std::to_string(static_cast<int>(test.op)) + " " + std::to_string(test.mask) + " " +
@@ -138,7 +113,7 @@ std::string spec_text(const SandboxSpec& spec) {
       }
       line("seccomp.rule", value);
     }
-    line("seccomp.otherwise", verdict_text(spec.seccomp.rules.otherwise));
+    line("seccomp.otherwise", format_syscall_answer(spec.seccomp.rules.otherwise));
   }
   return text;
 }

@@ -304,6 +304,7 @@ class OutputStream {
     result.total_bytes = total_;
     result.captured = capture_;
     result.truncated = truncated_;
+    result.forward_error = forward_error;
     result.kept = std::exchange(kept_, {});
     return result;
   }

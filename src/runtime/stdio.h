@@ -92,7 +92,7 @@ class Stdio {
   virtual StreamResult result(int stream) = 0;  // 1 or 2; moves the captured bytes out
   virtual std::string stderr_tail() const = 0;  // last 4 KiB; of a pty when stderr is one (then with stdout mixed in)
   // Why output of stream 1 or 2 did not reach its target, except for a reader that went away (EPIPE): a full disk,
-  // a target given up by drain().
+  // a target given up by drain(). Stands in result() too.
   virtual Status forward_status(int stream) const = 0;
 };
 

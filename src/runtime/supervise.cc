@@ -219,9 +219,10 @@ class Supervisor {
     }
     UniqueFd& master = out_.handed_over[ns::kTerminalSlot];
     if (master.valid()) SBX_TRY(in_.stdio->attach_pty(std::move(master)));
+    // Without it no limit that is held by looking could be.
+    if (!out_.handed_over[0].valid()) return Error(ErrorKind::resource, "the sandbox's /proc was not handed over");
     if (in_.sample_memory) host_shared_before_ = host_shared_bytes();
-    if (out_.handed_over[0].valid()) sampler_.emplace(out_.handed_over[0].get());
-    if (!sampler_ && in_.cgroup == nullptr) return {};
+    sampler_.emplace(out_.handed_over[0].get());
     if (limits_.cpu_time || limits_.memory || limits_.pids) {
       look_ = make_timer(kFirstLookMs, kLookMs);
       SBX_TRY(watch(look_.get(), kLook));
@@ -251,7 +252,7 @@ class Supervisor {
     uint64_t disk = 0;
     look_at_disk(disk);
     if (in_.cgroup != nullptr && look_at_cgroup()) return;
-    if (sampler_ && must_sample()) look_at_tree(disk);
+    if (must_sample()) look_at_tree(disk);
   }
 
   // True: the sandbox has been ended.
@@ -265,6 +266,7 @@ class Supervisor {
     }
     const std::optional<int64_t> cpu_us = counts.cpu_us();
     if (!limits_.cpu_time || !cpu_us || *cpu_us < limits_.cpu_time->value * 1000) return false;
+    if (out_.forced) return true;  // and dying
     hit("cpu_time", "limits.cpu_time", format_duration(*limits_.cpu_time), "cgroup");
     end_it(Verdict::cpu_time);
     return true;

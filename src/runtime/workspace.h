@@ -1,7 +1,6 @@
 // A writable host directory is a trap: what a payload leaves there is later trusted by programs of the host. Git runs
 // hooks, direnv sources .envrc when the shell enters, editors run tasks, and a set-uid file is executed by the kernel
-// itself. This module keeps a shared :rw directory from becoming a way out (attacks.md class 37, kernel-facts.md
-// section 0 row 1).
+// itself. This module keeps a shared :rw directory from becoming a way out.
 //
 // Theory of operation. Before the run guard_workspace() looks at the host's directory. What exists at a sensitive place
 // is made read-only inside the sandbox (ReadOnlyOp), and the directories above it are pinned (PinOp): renaming a mount

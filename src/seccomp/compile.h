@@ -1,5 +1,5 @@
-// Rules to BPF. Our own code generator, because shape decides what a filter costs (kernel-facts, section 5;
-// docs/seccomp.md has the figures):
+// Rules to BPF. Our own code generator, because shape decides what a filter costs
+// (docs/seccomp.md has the figures):
 //   architecture, else kill -> x32 numbers: kill -> a search tree over runs of numbers with one answer -> answers
 //   shared by all -> one block of argument tests per distinct list of rules.
 // Runs are few (about 100 for an allow-list of 290 calls) and the tree costs one instruction for each. A call that is
@@ -25,7 +25,7 @@ struct CompileOptions {
   Arch arch = Arch::x86_64;
   bool listener = false;        // false: SyscallAction::notify is compiled as errno EPERM
   // Refuse mode bits 06000 in chmod, fchmod, fchmodat, fchmodat2, open/openat (with O_CREAT or O_TMPFILE), creat,
-  // mkdir, mkdirat, mknod, mknodat: a writable host directory is in the sandbox (kernel-facts section 0, row 1).
+  // mkdir, mkdirat, mknod, mknodat: a writable host directory is in the sandbox.
   // openat2 answers ENOSYS then: its mode is in memory.
   bool guard_set_id = false;
   // No cgroup counts memory: shmget answers EPERM and memfd_create, memfd_secret ENOSYS, because their unmapped pages

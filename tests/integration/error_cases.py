@@ -101,7 +101,7 @@ def caller_limits(t):
     done = t.run(["/bin/bash", "-c", 'ulimit -n 5; "$0" exec -- echo ran', t.binary])
     t.true(done.status in (0, 125, 126, 127), done.describe())
     if done.status:
-        t.match(done.errors, r"^sbx: ", "stderr")
+        t.match(done.errors, r"^sbx: hint: .*ulimit -n", "stderr")
 
 
 @case("-v shows plan, origins and times on stderr; stdout is the payload's alone")

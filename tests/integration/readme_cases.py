@@ -60,3 +60,17 @@ def defaults(t):
         flag = "--" + key.replace("_", "-")
         defaults = [row[2] for row in rows if f"`{flag}`" in row[1]]
         t.true(any(re.search(rf"(?<!\w){re.escape(value)}(?!\w)", found) for found in defaults), f"{flag}: {value} is not in {defaults}")
+
+
+@case("every flag that the documents give to sbx exists", as_=("user",))
+def flags(t):
+    known = set()
+    for command in (("run",), ("exec",), ("langs",), ("policy",)):
+        known |= set(re.findall(r"--[a-z][a-z-]*", t.expect(t.sbx(*command, "--help")).text))
+    others = {"--test-dir", "--binary", "--set-upstream-to", "--copies", "--version"}  # of ctest, tests, git, venv; and of sbx alone
+    t.true("--memory" in known, "no flags found")
+    for page in ("README.md", "SECURITY.md", "docs/cli.md", "docs/limits.md", "docs/policy.md", "docs/result.md", "docs/workspaces.md", "docs/toolchains.md"):
+        text = re.sub(r"(?m)^\$ bwrap.*$", "", (ROOT / page).read_text())
+        spans = re.findall(r"`([^`\n]*)`", text) + [line for line in text.splitlines() if re.match(r"\$ .*\bsbx ", line)]
+        named = {flag for span in spans for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]*", span)}
+        t.equal(sorted(named - known - others), [], f"{page} names flags that do not exist")

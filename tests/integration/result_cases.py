@@ -161,6 +161,18 @@ def copied_failed(t):
     t.equal((t.dir / "out/kept").read_text(), "x\n")
 
 
+@case("--artifacts is opened before the run: a payload with a :rw workspace cannot lead the copies elsewhere")
+def destination_swapped(t):
+    t.file("proj/keep", "")
+    t.file("victim/keep", "")
+    done = t.shell("mv out gone; ln -s ../victim out; echo planted > authorized_keys", "--workspace", ".:rw",
+                   "--artifacts", "out", cwd=t.dir / "proj")
+    t.equal([path.name for path in (t.dir / "victim").iterdir()], ["keep"], "the place that the link leads to")
+    t.equal((t.dir / "proj/gone/authorized_keys").read_text(), "planted\n")
+    t.file("plain", "x")
+    t.expect(t.shell("echo ran", "--artifacts", "plain"), status=2, out="", err="--artifacts")
+
+
 @case("a hostile tree cannot harm: no link followed, no fifo waited for, no set-id bit, bounded", needs="python", seconds=40)
 def hostile_tree(t):
     done = t.sbx("run", "--artifacts", "out", f"{t.hostile}/tree.py", result=True)

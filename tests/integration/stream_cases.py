@@ -129,6 +129,16 @@ def to_file(t):
     t.equal((t.dir / "b").read_text(), "first\n1\n2\n3\n")
 
 
+@case("output that cannot be passed on is said, and a good status becomes 1; a reader that goes away is no such failure")
+def full(t):
+    done = t.run(["/bin/bash", "-c", '"$0" exec --result r.json -- echo lost > /dev/full', t.binary])
+    t.equal(done.status, 1)
+    t.match(done.errors, r"^sbx: .*No space left on device", "stderr")
+    t.match((t.dir / "r.json").read_text(), "No space left on device", "the result")
+    t.equal(t.run(["/bin/bash", "-c", '"$0" exec -- sh -c "echo lost; exit 7" > /dev/full', t.binary]).status, 7)
+    t.equal(t.run(["/bin/bash", "-c", '"$0" exec -- echo kept > /dev/null', t.binary]).status, 0)
+
+
 @case("/dev/stdout, /dev/stderr and /proc/self/fd/1 can be written inside")
 def dev_stdout(t):
     done = t.expect(t.shell("echo a > /dev/stdout; echo b > /proc/self/fd/1; echo c > /dev/stderr; echo d | tee /dev/stderr > /dev/null; echo e | cat /dev/stdin"))

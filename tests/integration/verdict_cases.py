@@ -74,10 +74,11 @@ def bad_format(t):
     t.expect(t.sbx("exec", "--workspace", "proj", "--", "/box/junk"), status=126, out="", err=r"^sbx: ")
 
 
-@case("a script whose #! interpreter is missing is 127 and names it")
+@case("a script whose #! interpreter is missing is 127, names the script and says what may be missing")
 def missing_interpreter(t):
     t.file("proj/s", "#!/no/such/interp\n", 0o755)
-    t.expect(t.sbx("exec", "--workspace", "proj", "--", "/box/s"), status=(126, 127), out="", err=r"^sbx: .*(/box/s|/no/such/interp)")
+    t.expect(t.sbx("exec", "--workspace", "proj", "--", "/box/s"), status=(126, 127), out="", err=r"^sbx: .*/box/s")
+    t.expect(t.sbx("exec", "--workspace", "proj", "--", "/box/s"), status=127, err=r"^sbx: hint: .*#! line")
 
 
 @case("a set-up failure is 125, setup_failed, names step and cause, and the payload did not run")

@@ -95,6 +95,11 @@ bool enter_mount_namespace() {
 constexpr const char* kEmptySha = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 constexpr const char* kAbcSha = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
+sbx::Status copy_artifacts(int dirfd, ArtifactList& list, const std::string& destination, const ArtifactBounds& bounds) {
+  const UniqueFd fd = SBX_TRY(open_artifacts_destination(destination));
+  return sbx::runtime::copy_artifacts(dirfd, list, fd.get(), bounds);
+}
+
 }  // namespace
 
 TEST_CASE("files are listed by path with size, type and digest") {

@@ -46,7 +46,7 @@ TEST_CASE("a plan lists its steps in the order of the operations") {
         "make_dir etc\n"
         "write_file etc/hostname\n"
         "make_dir box\n"
-        "tmpfs /proc mode=0755,size=1048576,nr_inodes=164\n"
+        "tmpfs /proc mode=0755,size=1048576,nr_inodes=103\n"
         "make_dir /proc/0\n"
         "clone_bind /proc/0 box\n"
         "make_dir tmp\n"

@@ -78,7 +78,6 @@ HostFacts some_facts(const TemporaryDirectory& directory) {
   facts.uid = 1000;
   facts.gid = 1000;
   facts.home = directory.path + "/home";
-  facts.cpu_count = 2;
   return facts;
 }
 
@@ -396,8 +395,6 @@ TEST_CASE("exec of a file that is here but not inside says how to share it") {
 TEST_CASE("the facts of this host are plausible") {
   const HostFacts facts = probe_host();
   CHECK(facts.uid == ::geteuid());
-  CHECK(facts.cpu_count >= 1);
-  CHECK((facts.arch == "x86_64" || facts.arch == "aarch64"));
   CHECK((facts.home.empty() || facts.home[0] == '/'));
   if (facts.uid != 0) CHECK(!facts.root_identity);
 }

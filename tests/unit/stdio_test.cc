@@ -582,6 +582,7 @@ TEST_CASE("a target that fails otherwise is reported, and the payload sees EPIPE
   CHECK(::write(out.get(), "x", 1) == 1);
   CHECK(loop.until([&] { return !loop.stdio->forward_status(1).ok(); }));
   CHECK(loop.stdio->forward_status(1).error().errnum() == ENOSPC);
+  CHECK(loop.stdio->result(1).forward_error->errnum() == ENOSPC);
   CHECK(::write(out.get(), "x", 1) == -1);
   CHECK(errno == EPIPE);
   CHECK(loop.stdio->forward_status(2).ok());
