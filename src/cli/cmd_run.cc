@@ -69,9 +69,11 @@ void tell(const runtime::Report& report, const runtime::RunRequest& request, con
   for (const runtime::StreamResult* stream : {&outcome.out, &outcome.err}) {
     if (stream->forward_error.has_value()) say_error(*stream->forward_error);
   }
-  if (front.quiet) return;
-  if (!report.hints.empty()) end_open_line(outcome);
-  for (const std::string& hint : report.hints) say(hint);
+  if (!front.quiet) {
+    if (!report.hints.empty()) end_open_line(outcome);
+    for (const std::string& hint : report.hints) say(hint);
+  }
+  // No hints: what became of the caller's files, or is missing from what was asked for.
   for (const std::string& line : report.artifact_notes) say(line);
   if (!request.artifacts_directory.empty()) {
     for (const std::string& line : report.artifacts.dropped) say(line);

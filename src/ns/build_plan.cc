@@ -162,6 +162,7 @@ class PlanBuilder {
     const size_t root = out_->steps_.size();
     add(StepKind::tmpfs).a = keep_string("/");
     for (size_t i = 0; i < spec_.fs.size(); ++i) {
+      spec_index_ = i;
       SBX_TRY(std::visit([&](const auto& op) { return operation(op); }, spec_.fs[i]));
     }
     show_cgroup();
@@ -227,8 +228,9 @@ class PlanBuilder {
       step.flags = target_flags(op.target);
       return {};
     }
-    UniqueFd tree = SBX_TRY(clone_tree(op.source));
-    SBX_TRY(restrict_tree(op, info, tree.get()));
+    const auto replaced = options_.trees.find(spec_index_);
+    UniqueFd tree = replaced == options_.trees.end() ? SBX_TRY(clone_tree(op.source)) : SBX_TRY(sys::dup(replaced->second));
+    SBX_TRY(restrict_tree(op, replaced == options_.trees.end() ? info : SBX_TRY(sys::fstat(tree.get())), tree.get()));
     Step& step = add(StepKind::attach);
     step.b = relative(op.target);
     step.fd = tree.get();
@@ -239,7 +241,7 @@ class PlanBuilder {
 
   Status restrict_tree(const BindOp& op, const struct stat& info, int tree) {
     // A tree that already belongs to the sandbox's host identity needs no map.
-    const bool wants_map = op.idmap && (info.st_uid != options_.host_uid || info.st_gid != options_.host_gid);
+    const bool wants_map = op.idmap && options_.unmapped.count(spec_index_) == 0 && (info.st_uid != options_.host_uid || info.st_gid != options_.host_gid);
     if (wants_map) {
       const int userns = SBX_TRY(map_namespace(info.st_uid, info.st_gid));
       const int refused = set_attributes(tree, attributes(op), userns);
@@ -247,16 +249,11 @@ class PlanBuilder {
       if (refused != EINVAL && refused != EPERM && refused != EOPNOTSUPP) {
         return Error::from_errno(refused, "restrict the tree " + in_quotes(op.source)).with_origin(op.origin);
       }
-      // The file system cannot do it (overlay, tmpfs before 6.3, NFS …): readable as a stranger reads, or not at all.
-      const bool open_to_all = (info.st_mode & (S_ISDIR(info.st_mode) ? 05u : 04u)) == (S_ISDIR(info.st_mode) ? 05u : 04u);
-      if (!op.read_only || !open_to_all) {
-        return Error(ErrorKind::unsupported, "the file system of " + in_quotes(op.source) +
-                                                 " cannot be idmapped, so its files cannot be shown as the payload's own")
-            .with_origin(op.origin)
-            .with_hint(op.read_only ? "make it readable for everybody (chmod -R o+rX), or run sbx as its owner"
-                                    : "share it with :overlay, or run sbx as the owner of the files");
-      }
-      out_->notes.push_back("'" + op.source + "' cannot be idmapped: only files readable for everybody can be read");
+      if (options_.refusal != nullptr) *options_.refusal = IdMapRefusal{spec_index_, info.st_uid, info.st_gid, info.st_mode};
+      return Error(ErrorKind::unsupported, "the file system of " + in_quotes(op.source) +
+                                               " cannot be idmapped, so its files cannot be shown as the payload's own")
+          .with_origin(op.origin)
+          .with_hint("share the directory with :overlay, or run sbx as the owner of its files");
     }
     const int refused = set_attributes(tree, attributes(op));
     if (refused != 0) {
@@ -608,6 +605,7 @@ class PlanBuilder {
     plan.read_only_root = spec_.read_only_root;
     plan.new_session = spec_.new_session || options_.terminal;
     plan.open_terminal = options_.terminal;
+    plan.terminal = options_.terminal_setup;
     plan.rlimits = out_->rlimits_.data();
     plan.rlimit_count = static_cast<uint32_t>(out_->rlimits_.size());
     if (!out_->affinity_.empty()) {
@@ -633,6 +631,7 @@ class PlanBuilder {
   std::vector<std::string> links_;
   std::set<std::string> made_;
   std::map<std::pair<uint32_t, uint32_t>, UniqueFd> map_namespaces_;
+  size_t spec_index_ = 0;
   uint64_t root_bytes_ = 0, root_inodes_ = 0, private_inodes_ = 0;
   size_t private_step_ = 0;
   unsigned private_count_ = 0;

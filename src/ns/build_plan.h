@@ -9,7 +9,10 @@
 #include <linux/filter.h>
 
 #include <deque>
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +25,14 @@
 
 namespace sbx::ns {
 
+// Why a plan could not be made: the file system of an operation's source cannot be idmapped (overlay, tmpfs before 6.3,
+// NFS …). The caller may know another way: another host identity, or a tree of its own in PlanOptions::trees.
+struct IdMapRefusal {
+  size_t op = 0;  // index in spec.fs
+  uint32_t owner_uid = 0, owner_gid = 0;
+  uint32_t mode = 0;  // of the source itself
+};
+
 struct PlanOptions {
   bool detached_trees = false;  // the root case
   uint32_t host_uid = 0;        // what spec.identity is mapped to
@@ -33,6 +44,10 @@ struct PlanOptions {
   bool pids_controller = false;  // a cgroup counts processes: no RLIMIT_NPROC, which would refuse first and uncounted
   bool show_cgroup = false;      // mount our own cgroup at /sys/fs/cgroup, for runtimes that size themselves by it
   bool cpu_controller = false;   // a cgroup holds fractions of a CPU
+  std::map<size_t, int> trees;  // by index in spec.fs: detached trees to use instead of the source; borrowed
+  std::set<size_t> unmapped;    // by index in spec.fs: binds to be shown without a map, as a stranger sees them
+  std::optional<IdMapRefusal>* refusal = nullptr;  // filled in when build_plan fails for it
+  TerminalSetup terminal_setup;
   uint64_t data_limit = 0;      // RLIMIT_DATA in bytes, 0: none (the backstop of sampling)
 };
 

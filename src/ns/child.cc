@@ -18,6 +18,14 @@
 //                                 of the payload and exits, whereupon
 //   pidfd readable ◀───────────── the kernel kills all that is left
 //
+// Sessions. Init leads one of its own: what the caller's terminal sends to its foreground group must reach the payload
+// once, by way of the supervisor. Without a terminal the payload leads another. With one it is a job in init's session,
+// in a process group of its own that owns the terminal: the kernel lets nobody stop by Ctrl-Z whose group is orphaned,
+// which a session leader's always is.
+//
+// Stops. When the payload of a terminal run stops, the supervisor is about to stop too, and cannot hold limits then: so
+// init stops everything inside first. The same at the supervisor's SIGTSTP; its SIGCONT continues everything.
+//
 // Death: the hold pipe's write end is held by the supervisor alone. Credentials changes clear the death signal, so it
 // is set after them, and then the pipe is looked at once more (measured: this order lost no race).
 #include "ns/child.h"
@@ -312,6 +320,9 @@ int open_terminal(const ChildPlan& plan, int& master) noexcept {
   must(plan, call(SYS_ioctl, master, TIOCSPTLCK, &unlocked));
   const long slave = call(SYS_ioctl, master, kTiocgptpeer, O_RDWR | O_NOCTTY | O_CLOEXEC);
   must(plan, slave);
+  must(plan, call(SYS_ioctl, slave, TCSETS, &plan.terminal.modes));
+  const winsize size{plan.terminal.rows, plan.terminal.columns, 0, 0};
+  must(plan, call(SYS_ioctl, master, TIOCSWINSZ, &size));
   return static_cast<int>(slave);
 }
 
@@ -472,8 +483,14 @@ void load_filter(const ChildPlan& plan) noexcept {
 [[noreturn]] void run_payload(const ChildPlan& plan, int slave) noexcept {
   enter(plan, Stage::session);
   if (plan.new_session) {
-    must(plan, call(SYS_setsid));
-    if (slave >= 0) must(plan, call(SYS_ioctl, slave, TIOCSCTTY, 0));
+    if (slave < 0) {
+      must(plan, call(SYS_setsid));
+    } else {
+      must(plan, call(SYS_setpgid, 0, 0));
+      // From the background, which SIGTTOU is blocked for.
+      const int group = static_cast<int>(call(SYS_getpid));
+      must(plan, call(SYS_ioctl, slave, TIOCSPGRP, &group));
+    }
   }
   connect_streams(plan, slave);
 
@@ -542,24 +559,21 @@ void close_all_but(int first, int second) noexcept {
   call(SYS_close_range, from, ~0u, 0);
 }
 
-void tell(const ChildPlan& plan) noexcept {
-  if (plan.event_pipe >= 0) call(SYS_write, plan.event_pipe, "", 1);
+void tell(const ChildPlan& plan, char event) noexcept {
+  if (plan.event_pipe >= 0) call(SYS_write, plan.event_pipe, &event, 1);
 }
 
 // Reaps all that is there; leaves when the payload is among it.
 void reap(const ChildPlan& plan, long payload) noexcept {
   for (;;) {
     int status = 0;
-    const int job_control = plan.event_pipe >= 0 ? WUNTRACED | WCONTINUED : 0;
+    const int job_control = plan.event_pipe >= 0 ? WUNTRACED : 0;
     const long pid = call(SYS_wait4, -1, &status, WNOHANG | job_control, nullptr);
     if (pid <= 0) return;
     if (pid != payload) continue;
     if (WIFSTOPPED(status)) {
-      plan.page->stopped = static_cast<uint32_t>(WSTOPSIG(status));
-      tell(plan);
-    } else if (WIFCONTINUED(status)) {
-      plan.page->stopped = 0;
-      tell(plan);
+      call(SYS_kill, -1, SIGSTOP);  // all but init itself
+      tell(plan, kPayloadStopped);
     } else {
       plan.page->wait_status = status;
       __asm__ volatile("" ::: "memory");
@@ -575,7 +589,7 @@ void reap(const ChildPlan& plan, long payload) noexcept {
   set_capabilities(plan, 0);
   const uint64_t wanted = uint64_t{1} << (SIGCHLD - 1) | uint64_t{1} << (SIGTERM - 1) | uint64_t{1} << (SIGINT - 1) |
                           uint64_t{1} << (SIGHUP - 1) | uint64_t{1} << (SIGQUIT - 1) | uint64_t{1} << (SIGUSR1 - 1) |
-                          uint64_t{1} << (SIGUSR2 - 1) | uint64_t{1} << (SIGCONT - 1);
+                          uint64_t{1} << (SIGUSR2 - 1) | uint64_t{1} << (SIGCONT - 1) | uint64_t{1} << (SIGTSTP - 1);
   for (;;) {
     siginfo_t info{};
     const long signal = call(SYS_rt_sigtimedwait, &wanted, &info, nullptr, 8);
@@ -583,7 +597,14 @@ void reap(const ChildPlan& plan, long payload) noexcept {
       reap(plan, payload);
     } else if (signal > 0 && info.si_pid == 0) {
       // From outside the pid namespace: the supervisor. The payload's own signals to init carry its pid: ignored.
-      if (call(SYS_kill, -payload, signal) < 0) call(SYS_kill, payload, signal);
+      if (signal == SIGTSTP) {
+        call(SYS_kill, -1, SIGSTOP);
+      } else if (signal == SIGCONT) {
+        call(SYS_kill, -1, SIGCONT);
+        tell(plan, kContinued);
+      } else if (call(SYS_kill, -payload, signal) < 0) {
+        call(SYS_kill, payload, signal);
+      }
     }
   }
 }
@@ -630,6 +651,10 @@ void reap(const ChildPlan& plan, long payload) noexcept {
   hand_over(plan, kept, master);
 
   enter(plan, Stage::fork);
+  if (plan.new_session) {
+    must(plan, call(SYS_setsid));
+    if (slave >= 0) must(plan, call(SYS_ioctl, slave, TIOCSCTTY, 0));
+  }
   const long payload = call(SYS_clone, SIGCHLD, 0, 0, 0, 0);
   must(plan, payload);
   if (payload == 0) run_payload(plan, slave);

@@ -104,6 +104,23 @@ inline constexpr int kTerminalSlot = kMaxKept;
 inline constexpr int kListenerSlot = kMaxKept + 1;
 inline constexpr int kSlotCount = kMaxKept + 2;
 
+// What the payload's terminal is like before the payload starts. TerminalModes is the kernel's struct termios (TCSETS).
+struct TerminalModes {
+  uint32_t input = 0, output = 0, control = 0, local = 0;
+  uint8_t line = 0;
+  uint8_t keys[19] = {};
+};
+static_assert(sizeof(TerminalModes) == 36);
+struct TerminalSetup {
+  uint16_t rows = 24, columns = 80;
+  TerminalModes modes;
+};
+
+// What init says through the event pipe, one byte each. Whatever comes between the supervisor's SIGCONT and its
+// acknowledgement tells of a stop that is over.
+inline constexpr char kPayloadStopped = 's';  // and with it all that lives inside
+inline constexpr char kContinued = 'c';       // the supervisor's SIGCONT was passed on
+
 // Written by the child, read by the supervisor; the payload never has it mapped (exec drops it).
 struct StatusPage {
   uint32_t stage = 0;          // Stage now
@@ -115,7 +132,6 @@ struct StatusPage {
   int32_t payload_pid = 0;     // inside
   uint32_t ended = 0;          // 1: wait_status is valid
   int32_t wait_status = 0;
-  uint32_t stopped = 0;        // job control: the payload is stopped by this signal
   uint64_t stage_ns[kStageCount] = {};  // CLOCK_MONOTONIC when the stage began
 };
 
@@ -126,11 +142,12 @@ struct ChildPlan {
   int hold_read = -1;        // go byte, then end of file when the supervisor is dead
   int hold_write = -1;       // the supervisor's end: closed first
   int exec_pipe = -1;        // write end, close-on-exec
-  int event_pipe = -1;       // init writes one byte for each stop and continue; -1 without a terminal
+  int event_pipe = -1;       // init's reports about job control; -1 without a terminal
   int hand_over = -1;        // SOCK_SEQPACKET: init's message with directories, the payload's with the listener
   int stdio[3] = {-1, -1, -1};  // -1: /dev/null for stdin, the terminal where tty[i]
   bool tty[3] = {};
   bool open_terminal = false;
+  TerminalSetup terminal;
 
   // identity
   uint32_t uid = 0, gid = 0;

@@ -71,10 +71,11 @@ struct Tree {
   std::string_view path;
   std::string_view reason;
 };
-constexpr std::array<Tree, 16> kTrees = {{
+constexpr std::array<Tree, 17> kTrees = {{
     {"/proc", "it shows the host's processes"},
     {"/sys", "it shows the host's hardware and kernel settings"},
     {"/dev", "it holds the host's devices"},
+    {"/run/user", "it holds the sockets of the users' sessions"},
     {"/etc/shadow", "it holds password hashes"},
     {"/etc/shadow-", "it holds password hashes"},
     {"/etc/gshadow", "it holds password hashes"},
@@ -91,13 +92,12 @@ constexpr std::array<Tree, 16> kTrees = {{
 }};
 
 // Refused exactly; what lies below is fine.
-constexpr std::array<Tree, 6> kPlaces = {{
+constexpr std::array<Tree, 5> kPlaces = {{
     {"/", "it is the whole host"},
     {"/etc", "it holds the host's settings and secrets"},
     {"/root", "it is a home directory"},
     {"/home", "it holds the home directories"},
     {"/run", "it holds the sockets of the host's services"},
-    {"/run/user", "it holds the sockets of the users' sessions"},
 }};
 
 Error refusal(std::string_view path, std::string_view reason, const std::string& origin, const char* advice) {

@@ -162,6 +162,7 @@ class Execution {
   // Runs the compile step. False: it failed, and the report says so.
   Result<bool> compile(const StepValues& values, Report& report, std::vector<Product>& products);
   Result<Report> run_step(const Step& step, std::vector<FsOp> extra, Report report);
+  void sweep(Report& report) const;
   void gather_artifacts(RunResult& result, Report& report);
   void add_hints(Report& report) const;
 
@@ -420,6 +421,14 @@ Status Execution::share_mounts() {
     const std::string source = bind.source;
     shared_.emplace_back(std::move(bind));
     if (!mount.read_only && S_ISDIR(info.st_mode)) SBX_TRY(guard_directory(source, target, false));
+  }
+  // Whoever asked for it: what a run made in a directory of the host is swept of set-id bits.
+  for (const PolicyLayer& layer : layers_) {
+    for (const FsOp& op : layer.mounts) {
+      const BindOp* bind = std::get_if<BindOp>(&op);
+      if (bind == nullptr || bind->read_only || !S_ISDIR(bind->source_mode)) continue;
+      SBX_TRY(guard_directory(bind->source, bind->target, false));
+    }
   }
   return {};
 }
@@ -708,7 +717,7 @@ Result<SandboxSpec> Execution::make_spec(const Step& step, std::vector<FsOp> ext
   input.argv = step.argv;
   input.exec_path = step.exec_path;
   input.working_directory = working_directory_;
-  if (stdio_.terminal_fd >= 0 && !compiling) {
+  if ((stdio_.stdin_tty || stdio_.out.tty || stdio_.err.tty) && !compiling) {
     if (const auto term = environment_.find("TERM"); term != environment_.end()) input.environment.push_back(*term);
   }
   input.environment.insert(input.environment.end(), toolchain_.environment.begin(), toolchain_.environment.end());
@@ -754,17 +763,16 @@ Status Execution::plan_stdio() {
   const bool automatic = request_.tty == TtyMode::automatic;
   const bool always = request_.tty == TtyMode::always;
   if (request_.tty != TtyMode::never) {
-    plan.stdin_tty = plan.stdin_fd == STDIN_FILENO && ::isatty(STDIN_FILENO) == 1;
-    // Captured streams are bytes for a machine, whatever --tty says.
-    plan.out.tty = plan.out.forward_fd >= 0 && (always || (automatic && ::isatty(STDOUT_FILENO) == 1));
-    plan.err.tty = plan.err.forward_fd >= 0 && (always || (automatic && ::isatty(STDERR_FILENO) == 1));
+    // Input from --stdin is a file's content, whatever --tty says. Captured output is bytes for a machine unless a
+    // terminal was asked for.
+    plan.stdin_tty = plan.stdin_fd == STDIN_FILENO && (always || ::isatty(STDIN_FILENO) == 1);
+    plan.out.tty = always || (plan.out.forward_fd >= 0 && automatic && ::isatty(STDOUT_FILENO) == 1);
+    plan.err.tty = always || (plan.err.forward_fd >= 0 && automatic && ::isatty(STDERR_FILENO) == 1);
   }
   if (plan.stdin_tty || plan.out.tty || plan.err.tty) {
     for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
       if (plan.terminal_fd < 0 && ::isatty(fd) == 1) plan.terminal_fd = fd;
     }
-    // --tty=always behind pipes: what the payload's terminal shows goes to stdout.
-    if (plan.terminal_fd < 0) plan.terminal_fd = STDOUT_FILENO;
   }
   return {};
 }
@@ -902,9 +910,8 @@ bool same_content(int left, int right) {
   }
 }
 
-void Execution::gather_artifacts(RunResult& result, Report& report) {
-  ArtifactBounds bounds;
-  // Whatever the caller wants to see: set-id bits and what the host would trust never stay behind.
+// Whatever the caller wants to see: set-id bits and what the host would trust never stay behind.
+void Execution::sweep(Report& report) const {
   for (const Guarded& entry : guarded_) {
     if (Result<SweepReport> swept = sweep_workspace(entry.directory.get(), entry.guard); swept.ok()) {
       for (std::string& line : swept.value().notes) report.artifact_notes.push_back(std::move(line));
@@ -912,7 +919,11 @@ void Execution::gather_artifacts(RunResult& result, Report& report) {
       report.artifact_notes.push_back("'" + printable(entry.shown) + "' could not be swept: " + swept.error().text());
     }
   }
+}
+
+void Execution::gather_artifacts(RunResult& result, Report& report) {
   if (!wants_artifacts()) return;
+  const ArtifactBounds bounds;
   int directory = -1;
   const bool overlay = request_.workspace.has_value() && request_.workspace->mode == WorkspaceMode::overlay;
   const bool writable = request_.workspace.has_value() && request_.workspace->mode == WorkspaceMode::read_write;
@@ -985,6 +996,7 @@ Result<Report> Execution::run_step(const Step& step, std::vector<FsOp> extra, Re
   report.outcome = std::move(result.outcome);
   report.exit_status = exit_status(report.outcome);
   if (request_.want_result) name_groups(report.outcome.denials);
+  sweep(report);
   gather_artifacts(result, report);
   add_hints(report);
   return report;
@@ -1035,6 +1047,7 @@ Result<Report> Execution::run() {
     // The run's own settings are checked before the compiler is started: a wrong one is told at once.
     SBX_TRY(make_spec(step, extra, false));
     if (!SBX_TRY(compile(values, report, products))) {
+      sweep(report);
       add_hints(report);
       return report;
     }

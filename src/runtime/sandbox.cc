@@ -20,6 +20,7 @@
 #include "runtime/stdio.h"
 #include "runtime/supervise.h"
 #include "runtime/uid_lease.h"
+#include "runtime/unmappable.h"
 #include "seccomp/compile.h"
 #include "seccomp/evaluate.h"
 
@@ -36,6 +37,7 @@ uint64_t monotonic_ns() {
 struct HostIdentity {
   UidLease lease;  // root case only
   uint32_t uid = 0, gid = 0;
+  bool owner = false;  // the owner of a writable directory that cannot be idmapped
 };
 
 Result<HostIdentity> choose_identity(const HostFacts& facts) {
@@ -310,6 +312,35 @@ class Run {
     result_.outcome.setup_error = std::move(error);
   }
 
+  // The plan, by other means where a file system refuses idmapping (design section 6): a read-only tree is shown as it
+  // is if everybody may read it, else copied in; for a writable one the payload runs as the tree's owner.
+  Result<std::unique_ptr<ns::PlannedChild>> plan(ns::PlanOptions& options, HostIdentity& identity) {
+    for (;;) {
+      std::optional<ns::IdMapRefusal> refusal;
+      options.refusal = &refusal;
+      Result<std::unique_ptr<ns::PlannedChild>> planned = ns::build_plan(spec_, facts_, options);
+      if (planned.ok() || !refusal) return planned;
+      const BindOp* bind = std::get_if<BindOp>(&spec_.fs[refusal->op]);
+      if (bind != nullptr && !bind->read_only) {
+        if (refusal->owner_uid == 0 || !identity.lease.lock.valid()) return planned;
+        identity.lease = {};
+        identity.owner = true;
+        options.host_uid = identity.uid = refusal->owner_uid;
+        options.host_gid = identity.gid = refusal->owner_gid != 0 ? refusal->owner_gid : refusal->owner_uid;
+        continue;
+      }
+      const uint32_t for_all = S_ISDIR(refusal->mode) ? 05 : 04;
+      if (bind != nullptr && (refusal->mode & for_all) == for_all) {
+        options.unmapped.insert(refusal->op);
+        notes_.push_back("'" + bind->source + "' cannot be idmapped: only what everybody may read can be read");
+        continue;
+      }
+      const std::string source = bind != nullptr ? bind->source : std::get<OverlayOp>(spec_.fs[refusal->op]).lower;
+      trees_.push_back(SBX_TRY(copy_to_tmpfs(source, spec_.limits.disk, spec_.limits.inodes, {identity.uid, identity.gid})));
+      options.trees[refusal->op] = trees_.back().get();
+    }
+  }
+
   Status all() {
     uint64_t start_ns = monotonic_ns();
     // Before everything that it outlives: the leaf is removed when the sandbox is dead, whatever goes wrong.
@@ -321,7 +352,7 @@ class Run {
     result_.kept_directories.resize(options_.keep_directories.size());
     const Controllers held = held_by(cgroup);
     const bool sample_memory = spec_.limits.memory.has_value() && !held.memory;
-    const HostIdentity identity = SBX_TRY(choose_identity(facts_));
+    HostIdentity identity = SBX_TRY(choose_identity(facts_));
     const Filter filter = SBX_TRY(choose_filter(spec_, sample_memory));
     std::unique_ptr<Stdio> stdio = SBX_TRY(Stdio::prepare(options_.stdio, spec_.limits.output ? spec_.limits.output->value : 0));
 
@@ -334,12 +365,16 @@ class Run {
     plan_options.keep = options_.keep_directories;
     const size_t space_index = add_space_directory(plan_options.keep);
     plan_options.terminal = stdio->needs_pty();
+    plan_options.terminal_setup = stdio->pty_setup();
     plan_options.pids_controller = held.pids;
     plan_options.cpu_controller = held.cpu;
     plan_options.show_cgroup = cgroup && cgroup->in_v2() && spec_.namespaces.cgroup && !spec_.hardening.nested_userns;
     plan_options.data_limit = sample_memory ? data_limit(spec_.limits) : 0;
-    const std::unique_ptr<ns::PlannedChild> child = SBX_TRY(ns::build_plan(spec_, facts_, plan_options));
+    const std::unique_ptr<ns::PlannedChild> child = SBX_TRY(plan(plan_options, identity));
     fill_isolation(result_.outcome, spec_, facts_, *child, filter, cgroup, options_.cgroups);
+    if (identity.owner) result_.outcome.isolation.identity = "the uid of the owner of a shared directory";
+    std::vector<std::string>& not_held = result_.outcome.isolation.not_held;
+    not_held.insert(not_held.end(), notes_.begin(), notes_.end());
 
     LaunchInput input;
     input.spec = &spec_;
@@ -433,6 +468,8 @@ class Run {
   const HostFacts& facts_;
   const RunOptions& options_;
   RunResult result_;
+  std::vector<std::string> notes_;
+  std::vector<UniqueFd> trees_;  // copies of what could not be idmapped
 };
 
 }  // namespace

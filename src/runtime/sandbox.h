@@ -27,10 +27,10 @@ struct OutputPlan {
 
 struct StdioPlan {
   int stdin_fd = -1;        // borrowed; -1: the payload's stdin is empty
-  bool stdin_tty = false;   // the payload's stdin is the terminal of ours
+  bool stdin_tty = false;   // the payload's stdin is the terminal of ours; stdin_fd need not be one
   OutputPlan out;
   OutputPlan err;
-  int terminal_fd = -1;     // the caller's terminal, when any stream is a tty
+  int terminal_fd = -1;     // the caller's terminal, whose size and modes ours takes over; -1: there is none
 };
 
 struct RunOptions {

@@ -430,7 +430,8 @@ class TerminalReader {
 
   Status open(int fd) {
     terminal = SBX_TRY(Terminal::create(fd));
-    line_mode_at_start_ = terminal.is_canonical();
+    // In the background the modes are those of somebody else, a shell that edits its line.
+    line_mode_at_start_ = terminal.is_canonical() || !terminal.in_foreground();
     own_ = reopen_nonblocking(fd, O_RDONLY);
     return {};
   }
@@ -663,7 +664,7 @@ class InputPump {
   size_t end_ = 0;
 };
 
-// What is typed at the caller's terminal on its way to the master.
+// What is typed at the caller's terminal, or what a stdin that is none holds, on its way to the master.
 class Keyboard {
  public:
   Watch watch;
@@ -671,6 +672,12 @@ class Keyboard {
   Status open(int terminal_fd, bool raw) {
     wants_raw_ = raw;
     return reader_.open(terminal_fd);
+  }
+  // Instead of a terminal: the read end of a pipe.
+  Status open_pipe(UniqueFd pipe) {
+    SBX_TRY(sys::set_nonblocking(pipe.get()));
+    pipe_ = std::move(pipe);
+    return {};
   }
   bool wants_raw() const { return wants_raw_; }
 
@@ -687,20 +694,21 @@ class Keyboard {
       waiting_ = true;
       return;
     }
-    const ssize_t got = ::read(reader_.fd(), buffer_.data(), buffer_.size());
+    const ssize_t got = ::read(source(), buffer_.data(), buffer_.size());
     if (got > 0) {
       begin_ = 0;
       end_ = static_cast<size_t>(got);
+      last_ = buffer_[end_ - 1];
       flush();
-    } else if (got == 0 && (events & EPOLLHUP) == 0 && !reader_.terminal.is_raw()) {
-      // Ctrl-D on an empty line of a terminal in line mode; the inner one has to see the key.
-      struct termios inner {};
-      buffer_[0] = ::tcgetattr(master_, &inner) == 0 ? static_cast<char>(inner.c_cc[VEOF]) : '\x04';
-      begin_ = 0;
-      end_ = 1;
-      flush();
-    } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+    } else if (got == 0 && (events & EPOLLHUP) == 0 && !pipe_.valid() && !reader_.terminal.is_raw()) {
+      type_end_of_file();  // Ctrl-D on an empty line of a terminal in line mode; the inner one has to see the key
+    } else if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+    } else if (got < 0 && !pipe_.valid() && !reader_.terminal.in_foreground()) {
+      waiting_ = true;  // EIO: the foreground was lost since may_read()
+    } else {
+      // No more input, or the terminal is hung up and no signal says so (a caller that ignores SIGHUP).
       gone_ = true;
+      type_end_of_file();
     }
   }
   // Never waits: the master is non-blocking.
@@ -718,7 +726,7 @@ class Keyboard {
   }
   void update_watch() {
     const bool reading = master_ >= 0 && !gone_ && !suspended_ && !waiting_ && begin_ == end_;
-    watch.want(reader_.fd(), reading ? uint32_t{EPOLLIN} : 0U);
+    watch.want(source(), reading ? uint32_t{EPOLLIN} : 0U);
   }
   void take_terminal() {
     if (master_ < 0 || suspended_ || gone_) return;
@@ -731,18 +739,35 @@ class Keyboard {
   }
   void resume() {
     suspended_ = false;
+    reader_.terminal.forget_if_changed();
     take_terminal();
   }
   void finish() {
     watch.stop();
     reader_.close();
+    pipe_.reset();
     master_ = -1;
     waiting_ = false;
   }
 
  private:
+  int source() const { return pipe_.valid() ? pipe_.get() : reader_.fd(); }
+
+  void type_end_of_file() {
+    struct termios inner {};
+    const bool known = ::tcgetattr(master_, &inner) == 0;
+    const char key = known ? static_cast<char>(inner.c_cc[VEOF]) : '\x04';
+    const bool line_open = pipe_.valid() && known && (inner.c_lflag & ICANON) != 0 && last_ != '\n' && last_ != key &&
+                           !(last_ == '\r' && (inner.c_iflag & ICRNL) != 0);
+    buffer_[0] = buffer_[1] = key;
+    begin_ = 0;
+    end_ = line_open ? 2 : 1;
+    flush();
+  }
+
   // Goes raw again where that is wanted and was not possible so far.
   bool may_read() {
+    if (pipe_.valid()) return true;
     // Whoever has the terminal meanwhile sets it up anew.
     if (!reader_.terminal.in_foreground()) reader_.terminal.restore();
     if (wants_raw_ && !reader_.terminal.enter_raw()) return false;
@@ -750,6 +775,8 @@ class Keyboard {
   }
 
   TerminalReader reader_;
+  UniqueFd pipe_;
+  char last_ = '\n';        // the last byte that was read
   bool wants_raw_ = false;
   bool waiting_ = false;    // for the terminal to become ours
   bool suspended_ = false;  // between suspend() and resume()
@@ -768,7 +795,8 @@ class PumpedStdio final : public Stdio {
     plan_ = plan;
     needs_pty_ = plan.stdin_tty || plan.out.tty || plan.err.tty;
     if (needs_pty_) SBX_TRY(open_terminal(output_limit));
-    if (!plan.stdin_tty) SBX_TRY_CTX(input_.open(plan.stdin_fd), "standard input");
+    if (!plan.stdin_tty || !stdin_is_terminal_) SBX_TRY_CTX(input_.open(plan.stdin_fd), "standard input");
+    if (plan.stdin_tty && input_.child_end.valid()) SBX_TRY(keyboard_.open_pipe(std::move(input_.child_end)));
     if (!plan.out.tty) {
       SBX_TRY_CTX(out_.plan(plan.out, plan.out.forward_fd, output_limit, false), "standard output");
       SBX_TRY(out_.open_pipe());
@@ -805,7 +833,7 @@ class PumpedStdio final : public Stdio {
   Status attach_pty(UniqueFd master) override {
     if (!needs_pty_ || pty_.source() >= 0) return Error(ErrorKind::internal, "no pty was asked for");
     SBX_TRY(sys::set_nonblocking(master.get()));
-    SBX_TRY(set_up_pty(master.get()));
+    if (terminal_.valid()) copy_window_size(plan_.terminal_fd, master.get());
     const int fd = master.get();
     pty_.attach_master(std::move(master));
     if (plan_.stdin_tty) keyboard_.start(fd);
@@ -870,8 +898,10 @@ class PumpedStdio final : public Stdio {
   }
 
   void on_window_size_change() override {
-    if (pty_.source() >= 0) copy_window_size(plan_.terminal_fd, pty_.source());
+    if (pty_.source() >= 0 && terminal_.valid()) copy_window_size(plan_.terminal_fd, pty_.source());
   }
+  bool has_job_control() const override { return terminal_.is_controlling(); }
+  ns::TerminalSetup pty_setup() const override { return setup_; }
   void suspend_terminal() override {
     keyboard_.suspend();
     update();
@@ -978,36 +1008,73 @@ class PumpedStdio final : public Stdio {
   }
 
   Status open_terminal(uint64_t output_limit) {
-    if (plan_.terminal_fd < 0) return Error(ErrorKind::internal, "a stream shall be a terminal and none was given");
-    // Behind pipes (--tty=always) there is a place for the output, but no terminal to be like.
-    if (plan_.stdin_tty || ::isatty(plan_.terminal_fd) == 1) {
-      terminal_ = SBX_TRY(Terminal::create(plan_.terminal_fd));
+    if (plan_.terminal_fd >= 0) terminal_ = SBX_TRY(Terminal::create(plan_.terminal_fd));
+    const int target = plan_.out.tty ? plan_.out.forward_fd : plan_.err.tty ? plan_.err.forward_fd : plan_.terminal_fd;
+    SBX_TRY_CTX(pty_.plan(plan_.out.tty ? plan_.out : plan_.err, target, output_limit, true), "terminal");
+    stdin_is_terminal_ = plan_.stdin_tty && plan_.stdin_fd >= 0 && ::isatty(plan_.stdin_fd) != 0;
+    bool raw = false;
+    if (stdin_is_terminal_) {
+      raw = target >= 0 && ::isatty(target) != 0 && !is_pipeline();
+      SBX_TRY_CTX(keyboard_.open(plan_.stdin_fd, raw), "terminal");
     }
-    SBX_TRY_CTX(pty_.plan(plan_.out.tty ? plan_.out : plan_.err, plan_.terminal_fd, output_limit, true), "terminal");
-    if (plan_.stdin_tty) {
-      // In a pipeline the terminal may belong to the program behind us (`sbx run x | less`).
-      struct stat info {};
-      const bool pipeline = !plan_.out.tty && plan_.out.forward_fd >= 0 &&
-                            ::fstat(plan_.out.forward_fd, &info) == 0 &&
-                            (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode));
-      SBX_TRY_CTX(keyboard_.open(plan_.terminal_fd, !pipeline), "terminal");
+    return plan_setup(raw);
+  }
+
+  // The terminal may belong to the program behind us then (`sbx run x | less`).
+  bool is_pipeline() const {
+    struct stat info {};
+    return plan_.out.forward_fd >= 0 && ::fstat(plan_.out.forward_fd, &info) == 0 &&
+           (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode));
+  }
+
+  // The inner terminal starts as the outer one is (keys, size, modes), or as the kernel makes a new one.
+  Status plan_setup(bool raw) {
+    struct termios modes = standard_modes();
+    if (terminal_.valid()) {
+      // In the background they are somebody else's.
+      if (terminal_.in_foreground()) modes = SBX_TRY(terminal_.attributes());
+      struct winsize size {};
+      if (::ioctl(plan_.terminal_fd, TIOCGWINSZ, &size) == 0 && size.ws_row != 0 && size.ws_col != 0) {
+        setup_.rows = size.ws_row;
+        setup_.columns = size.ws_col;
+      }
     }
+    if (!raw) {
+      // A terminal that stays in line mode does its own echo and newline translation, and what is no terminal wants
+      // neither.
+      modes.c_lflag &= ~static_cast<tcflag_t>(ECHO);
+      modes.c_oflag &= ~static_cast<tcflag_t>(OPOST);
+    }
+    setup_.modes.input = modes.c_iflag;
+    setup_.modes.output = modes.c_oflag;
+    setup_.modes.control = modes.c_cflag;
+    setup_.modes.local = modes.c_lflag;
+    setup_.modes.line = modes.c_line;
+    std::copy_n(modes.c_cc, std::size(setup_.modes.keys), setup_.modes.keys);
     return {};
   }
 
-  // The inner terminal starts as the outer one is: keys, size, modes.
-  Status set_up_pty(int master) {
-    struct termios attributes {};
-    if (terminal_.valid()) attributes = SBX_TRY(terminal_.attributes());
-    else if (::tcgetattr(master, &attributes) != 0) return Error::from_errno(errno, "set up the pty");
-    if (!plan_.stdin_tty || !keyboard_.wants_raw()) {
-      // The outer one stays in line mode, and its echo and its newline translation would come twice.
-      attributes.c_lflag &= ~static_cast<tcflag_t>(ECHO);
-      attributes.c_oflag &= ~static_cast<tcflag_t>(OPOST);
-    }
-    if (::tcsetattr(master, TCSANOW, &attributes) != 0) return Error::from_errno(errno, "set up the pty");
-    copy_window_size(plan_.terminal_fd, master);
-    return {};
+  // As drivers/tty gives them to a new terminal (tty_std_termios).
+  static struct termios standard_modes() {
+    struct termios modes {};
+    modes.c_iflag = ICRNL | IXON;
+    modes.c_oflag = OPOST | ONLCR;
+    modes.c_cflag = B38400 | CS8 | CREAD;
+    modes.c_lflag = ISIG | ICANON | ECHO | ECHOE | ECHOK | ECHOCTL | ECHOKE | IEXTEN;
+    modes.c_cc[VINTR] = 3;
+    modes.c_cc[VQUIT] = 28;
+    modes.c_cc[VERASE] = 127;
+    modes.c_cc[VKILL] = 21;
+    modes.c_cc[VEOF] = 4;
+    modes.c_cc[VMIN] = 1;
+    modes.c_cc[VSTART] = 17;
+    modes.c_cc[VSTOP] = 19;
+    modes.c_cc[VSUSP] = 26;
+    modes.c_cc[VREPRINT] = 18;
+    modes.c_cc[VDISCARD] = 15;
+    modes.c_cc[VWERASE] = 23;
+    modes.c_cc[VLNEXT] = 22;
+    return modes;
   }
 
   void update() {
@@ -1036,7 +1103,9 @@ class PumpedStdio final : public Stdio {
   OutputStream err_;
   OutputStream pty_;
   Keyboard keyboard_;
-  Terminal terminal_;
+  Terminal terminal_;       // only looked at
+  bool stdin_is_terminal_ = false;
+  ns::TerminalSetup setup_;
   UniqueFd timer_;
   Watch timer_watch_;
   bool timer_runs_ = false;

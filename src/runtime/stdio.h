@@ -30,12 +30,17 @@
 // When the payload closes its stdin, pumping stops and our duplicate is closed; the borrowed stdin_fd stays open, so a
 // writer there sees SIGPIPE only when the owner closes it.
 //
-// Pty. Streams marked tty share one pty that the child opens in the sandbox's own devpts; the others stay pipes. Its
-// output goes to terminal_fd and counts (limit, capture, tail) as stdout, or as stderr when only that is a tty. With
-// stdin a tty the caller's terminal is raw and what is typed goes to the master: the inner line discipline does echo,
-// Ctrl-C and Ctrl-Z. Not raw, and line-wise, when stdout is a pipe or socket: another program of that pipeline (a
-// pager) may own the terminal; while one has it out of line mode nothing is read. In the background the terminal is
-// neither read nor changed; a timer looks every 200 ms whether that is over.
+// Pty. Streams marked tty share one pty that the child opens in the sandbox's own devpts and sets up as pty_setup() says;
+// the others stay pipes. Its output goes where stdout goes, and counts (limit, capture, tail) as stdout; to where stderr
+// goes, as stderr, when only that is a tty; to terminal_fd when neither is (the echo of stdin). With stdin a tty and a
+// terminal of the caller's, that one is raw and what is typed goes to the master: the inner line discipline does echo,
+// Ctrl-C and Ctrl-Z. Not raw, and line-wise, when the pty's output goes to no terminal or stdout is a pipe or socket:
+// another program of that pipeline (a pager) may own the terminal; while one has it out of line mode nothing is read. In
+// the background the terminal is neither read nor changed; a timer looks every 200 ms whether that is over.
+//
+// A stdin that is no terminal can be the pty's input as well: it goes through the input pump's pipe to the master, no
+// further ahead than the terminal takes it, and its end becomes the end-of-file key (twice after a last line without
+// its end: the first key only ends that line). Then nothing is echoed, and what the terminal took is not given back.
 //
 // The caller of this class must ignore SIGPIPE (and SIGXFSZ, when an RLIMIT_FSIZE may be set), must have descriptors 0,
 // 1 and 2 open (or stand-ins there) before prepare(), and must keep the epoll instance until finish().
@@ -48,6 +53,7 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "ns/plan.h"
 #include "runtime/outcome.h"
 #include "runtime/sandbox.h"
 
@@ -66,14 +72,18 @@ class Stdio {
   // The child's ends of the pipes, to be fchown()ed.
   virtual std::vector<int> pipe_fds() const = 0;
   virtual void close_child_ends() = 0;
+  // How the child sets up the pty before the payload can see it: like the caller's terminal at prepare().
+  virtual ns::TerminalSetup pty_setup() const = 0;
   // The master side that the child made in the sandbox's own devpts. Sets raw mode on the caller's terminal and copies
-  // its window size.
+  // its window size, should it have changed.
   virtual Status attach_pty(UniqueFd master) = 0;
 
   // Registers descriptors with the epoll instance; epoll_data.u64 is tag_base + small number.
   virtual Status register_with(int epoll_fd, uint64_t tag_base) = 0;
   virtual void on_ready(uint64_t tag, uint32_t events) = 0;
   virtual void on_window_size_change() = 0;  // SIGWINCH
+  // A shell can stop and continue us at the caller's terminal.
+  virtual bool has_job_control() const = 0;
   // Terminal job control: before sbx stops itself, and after it was continued.
   virtual void suspend_terminal() = 0;
   virtual void resume_terminal() = 0;

@@ -31,8 +31,12 @@ uint64_t monotonic_ns() {
 }
 
 // The process-wide state that a run changes, and changes back: SIGPIPE and SIGXFSZ are ignored (a closed stdout and a
-// file size limit of the caller's are handled by the pumps), and the signals that reach the payload are blocked and read from a descriptor. One run at a time may forward
-// signals; runs without forwarding leave the mask alone.
+// file size limit of the caller's are handled by the pumps), and the signals that reach the payload and those of job
+// control are blocked and read from a descriptor. One run at a time may forward signals; runs without forwarding leave
+// the mask alone.
+//
+// SIGTTIN and SIGTTOU are among them so that a payload that writes to a background terminal (stty tostop) cannot have
+// the supervisor stopped while it runs on without limits.
 class SignalGuard {
  public:
   explicit SignalGuard(bool forward) : forward_(forward) {
@@ -43,15 +47,20 @@ class SignalGuard {
     if (!forward) return;
     sigset_t caught;
     sigemptyset(&caught);
-    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH}) {
-      // nohup(1) and the like: what the caller ignores stays ignored.
-      struct sigaction now {};
-      if (::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN) continue;
-      sigaddset(&caught, signal);
-    }
+    sigemptyset(&ending_);
+    sigemptyset(&job_control_);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) add(signal, ending_, caught);
+    for (const int signal : {SIGTSTP, SIGCONT, SIGTTIN, SIGTTOU, SIGWINCH}) add(signal, job_control_, caught);
     ::sigprocmask(SIG_BLOCK, &caught, &mask_before_);
     fd_.reset(::signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK));
   }
+  // Nothing is left inside: job control is the kernel's business again, and the descriptor tells of ends only.
+  void payload_is_gone() {
+    if (!forward_) return;
+    ::signalfd(fd_.get(), &ending_, 0);
+    ::sigprocmask(SIG_UNBLOCK, &job_control_, nullptr);
+  }
+  bool handles(int signal) const { return forward_ && sigismember(&job_control_, signal) == 1; }
   ~SignalGuard() {
     if (forward_) ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
     ::sigaction(SIGPIPE, &pipe_before_, nullptr);
@@ -62,8 +71,16 @@ class SignalGuard {
   int fd() const { return fd_.get(); }
 
  private:
+  static void add(int signal, sigset_t& set, sigset_t& caught) {
+    // nohup(1) and the like: what the caller ignores stays ignored.
+    struct sigaction now {};
+    if (::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN) return;
+    sigaddset(&set, signal);
+    sigaddset(&caught, signal);
+  }
+
   bool forward_;
-  sigset_t mask_before_{};
+  sigset_t mask_before_{}, ending_{}, job_control_{};
   struct sigaction pipe_before_ {}, size_before_ {};
   UniqueFd fd_;
 };
@@ -97,7 +114,8 @@ class Supervisor {
     out_.payload_ended = page.ended != 0;
     out_.wait_status = page.wait_status;
     const uint64_t begin = out_.exec_ns != 0 ? out_.exec_ns : start_ns;
-    out_.wall.value = static_cast<int64_t>((monotonic_ns() - begin) / 1000);
+    out_.wall.value = static_cast<int64_t>((monotonic_ns() - begin - stopped_ns_) / 1000);
+    signals_.payload_is_gone();
     // A reader who takes his time (a pager) gets all of it, unless we were asked to end.
     in_.stdio->drain(out_.forced || out_.caught_signal != 0 ? kDrainMs : -1, signals_.fd());
     check_output();
@@ -362,6 +380,17 @@ class Supervisor {
         in_.stdio->on_window_size_change();
         continue;
       }
+      if (signal == SIGTSTP) {
+        // By the terminal's Ctrl-Z while it is in line mode, or by kill(1).
+        in_.launched->send_signal(SIGTSTP);
+        stop_and_continue(::getpid());
+        continue;
+      }
+      if (signal == SIGCONT) {
+        in_.stdio->resume_terminal();  // after a SIGSTOP
+        continue;
+      }
+      if (signal == SIGTTIN || signal == SIGTTOU) continue;
       if (signal == SIGUSR1 || signal == SIGUSR2) {
         in_.launched->send_signal(signal);
         continue;
@@ -380,15 +409,47 @@ class Supervisor {
 
   // Ctrl-Z at our terminal stopped the payload: stop as well, so that the caller's shell gets its prompt back.
   Status on_job_control() {
-    char bytes[64];
-    while (::read(in_.launched->event_pipe(), bytes, sizeof bytes) > 0) {
+    bool stopped = false;
+    char event;
+    while (::read(in_.launched->event_pipe(), &event, 1) == 1) {
+      if (event == ns::kContinued) continuing_ = stopped = false;
+      if (event == ns::kPayloadStopped && !continuing_) stopped = true;
     }
-    if (in_.launched->page().stopped == 0) return {};
-    in_.stdio->suspend_terminal();
-    ::kill(::getpid(), SIGSTOP);
-    in_.stdio->resume_terminal();
-    in_.launched->send_signal(SIGCONT);
+    if (!stopped) return {};
+    if (in_.stdio->has_job_control() && signals_.handles(SIGTSTP)) {
+      // The whole group, as the key does: a script around us has to stop as well.
+      stop_and_continue(0);
+    } else {
+      continue_payload();  // nobody could do it later
+    }
     return {};
+  }
+
+  // Everything inside is stopped or about to be. By SIGTSTP and not SIGSTOP, because the kernel does not obey it where
+  // nobody could continue us (an orphaned process group); then this goes on at once. Time stands still meanwhile.
+  void stop_and_continue(pid_t whom) {
+    const uint64_t before = monotonic_ns();
+    itimerspec left{};
+    if (wall_.valid() && ::timerfd_gettime(wall_.get(), &left) == 0) {
+      const itimerspec never{};
+      if (left.it_value.tv_sec != 0 || left.it_value.tv_nsec != 0) ::timerfd_settime(wall_.get(), 0, &never, nullptr);
+    }
+    in_.stdio->suspend_terminal();
+    sigset_t stop;
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTSTP);
+    ::sigprocmask(SIG_UNBLOCK, &stop, nullptr);
+    ::kill(whom, SIGTSTP);
+    ::sigprocmask(SIG_BLOCK, &stop, nullptr);
+    in_.stdio->resume_terminal();
+    if (left.it_value.tv_sec != 0 || left.it_value.tv_nsec != 0) ::timerfd_settime(wall_.get(), 0, &left, nullptr);
+    stopped_ns_ += monotonic_ns() - before;
+    continue_payload();
+  }
+
+  void continue_payload() {
+    continuing_ = in_.launched->event_pipe() >= 0;
+    in_.launched->send_signal(SIGCONT);
   }
 
   const SuperviseInput& in_;
@@ -401,6 +462,8 @@ class Supervisor {
   bool oom_seen_ = false;
   uint64_t current_peak_ = 0;  // where the kernel keeps no memory.peak
   bool disk_full_ = false, inodes_full_ = false, pids_full_ = false, output_seen_ = false;
+  bool continuing_ = false;  // init has not acknowledged our SIGCONT yet
+  uint64_t stopped_ns_ = 0;
   uint64_t next_exact_ns_ = 0;
   uint64_t host_shared_before_ = 0;
 };

@@ -48,6 +48,8 @@ Terminal& Terminal::operator=(Terminal&& other) noexcept {
 
 bool Terminal::in_foreground() const { return valid() && may_change(fd()); }
 
+bool Terminal::is_controlling() const { return valid() && ::tcgetpgrp(fd()) >= 0; }
+
 bool Terminal::is_canonical() const {
   struct termios now {};
   return valid() && ::tcgetattr(fd(), &now) == 0 && (now.c_lflag & ICANON) != 0;
@@ -80,6 +82,13 @@ void Terminal::restore() {
   if (!raw_) return;
   raw_ = false;
   if (may_change(fd())) ::tcsetattr(fd(), TCSANOW, &saved_);
+  int ours = fd();
+  emergency_fd.compare_exchange_strong(ours, -1);
+}
+
+void Terminal::forget_if_changed() {
+  if (!raw_ || !is_canonical()) return;
+  raw_ = false;
   int ours = fd();
   emergency_fd.compare_exchange_strong(ours, -1);
 }

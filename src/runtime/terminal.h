@@ -34,6 +34,8 @@ class Terminal {
 
   // May we read and change it without being stopped? True when it is not our controlling terminal.
   bool in_foreground() const;
+  // Our controlling terminal: the shell that started us can stop and continue us there.
+  bool is_controlling() const;
   // Nobody has switched line editing off: true for a shell's terminal, false while a pager or editor owns it.
   bool is_canonical() const;
   // The attributes as they are now.
@@ -46,6 +48,9 @@ class Terminal {
   // the terminal now has set it up), and the saved attributes are forgotten. Idempotent.
   void restore();
   bool is_raw() const { return raw_; }
+  // After SIGCONT: somebody may have set up the terminal anew while we were stopped without notice (SIGSTOP). Then what
+  // enter_raw() saved is no longer what is to come back.
+  void forget_if_changed();
 
  private:
   UniqueFd fd_;

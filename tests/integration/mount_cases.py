@@ -236,6 +236,12 @@ def sensitive(t):
     t.true((t.dir / "proj/normal").exists(), "an ordinary file was not written")
 
 
+@case("-q does not hide what was put aside in the caller's directory")
+def sensitive_quiet(t):
+    t.file("proj/a", "x")
+    t.expect(t.shell("echo evil > .envrc", "-q", "--workspace", "proj:rw"), err=r"^sbx: .*\.envrc")
+
+
 @case("with :rw a trusted place that does not exist yet cannot be made either")
 def sensitive_missing(t):
     t.file("proj/.git/HEAD", "ref: refs/heads/main\n")
@@ -321,3 +327,39 @@ def no_propagation(t):
     inside, outside = done.text.split()
     t.true(int(inside) >= 2, f"the control: {inside} mounts below .git inside")
     t.equal(outside, "0", "mounts that came out")
+
+
+# ---- file systems that cannot be idmapped (overlay, as a container's root is), for a root caller
+
+def on_overlay(t, script):
+    """Runs script in a mount namespace of the test's own, its working directory on an overlay; files belong to root."""
+    setup = ("set -e; mkdir -p scratch; mount -t tmpfs scratch scratch; cd scratch; mkdir lower upper work merged; "
+             "mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work overlay merged; mkdir merged/proj; cd merged; "
+             "echo shown > proj/open; echo hidden > proj/secret; ln -s secret proj/link; mkdir proj/d; echo deep > proj/d/f; chmod 600 proj/secret; ")
+    return t.run(["unshare", "--mount", "--propagation", "private", "/bin/bash", "-c", setup + script, t.binary])
+
+
+@case("a workspace that cannot be idmapped is shown as a stranger sees it, if everybody may enter it", as_=("root",))
+def unmappable_open(t):
+    t.expect(on_overlay(t, '"$0" exec --workspace proj -- /bin/sh -c "cat open; cat secret 2>/dev/null || echo unreadable"'), out="shown\nunreadable\n")
+
+
+@case("a private workspace that cannot be idmapped is copied in, read-only or as an overlay's lower side", as_=("root",))
+def unmappable_private(t):
+    inside = "cat open link d/f; stat -c %U secret; touch new 2>/dev/null && ls new || echo read-only"
+    done = on_overlay(t, f'chmod 700 proj; "$0" exec --workspace proj -- /bin/sh -c "{inside}"; "$0" exec --workspace proj:overlay -- /bin/sh -c "{inside}"; ls proj')
+    t.expect(done, out="shown\nhidden\ndeep\nsandbox\nread-only\nshown\nhidden\ndeep\nsandbox\nnew\nd\nlink\nopen\nsecret\n")
+
+
+@case("a private workspace that cannot be idmapped and is larger than --disk is refused with the reason", as_=("root",))
+def unmappable_large(t):
+    done = on_overlay(t, 'chmod 700 proj; head -c 20M /dev/zero > proj/big; "$0" exec --disk 10M --workspace proj -- echo ran')
+    t.expect(done, status=125, out="", err=r"^sbx: .*does not fit")
+
+
+@case("a writable workspace that cannot be idmapped is written as its owner; one of root's is refused and :overlay named", as_=("root",))
+def unmappable_writable(t):
+    done = on_overlay(t, 'chown -R 4321:4321 proj; "$0" exec --workspace proj:rw -- /bin/sh -c "cat secret; echo x > made; id -u"; stat -c "%u %g" proj/made')
+    t.expect(done, out="hidden\n1000\n4321 4321\n")
+    done = on_overlay(t, '"$0" exec --workspace proj:rw -- echo ran')
+    t.expect(done, status=125, out="", err=r"^sbx: hint: .*:overlay")

@@ -428,3 +428,281 @@ def tty_closed(t):
     term.read_until(rb"up")
     term.close()
     t.wait_until(lambda: not harness.processes_with(marker), 10, "everything is gone after the hang-up")
+
+
+# ---- a terminal without one of the caller's
+
+@case("--tty=always behind pipes: a terminal of 24x80 whose output goes to stdout and whose input ends with stdin")
+def tty_always(t):
+    code = "for i in 0 1 2; do test -t $i && echo $i; done; stty size; cat; echo err >&2"
+    for data in (b"", b"one\ntwo\n", b"one\nno end"):
+        done = t.sbx("exec", "--tty=always", "--", "/bin/sh", "-c", code, stdin=data, timeout=10)
+        t.expect(done, out=b"0\n1\n2\n24 80\n" + data + b"err\n")
+        t.equal(done.err, b"", "stderr")
+    t.file("in.txt", "from a file\n")
+    t.expect(t.run(["/bin/bash", "-c", '"$0" exec --tty=always -- cat < in.txt', t.binary]), out="from a file\n")
+    t.expect(t.run(["/bin/bash", "-c", '"$0" exec --tty=always -- cat < /dev/null', t.binary]), out="")
+    t.expect(t.run(["/bin/bash", "-c", '"$0" exec --tty=always -- cat <&-', t.binary]), out="")
+    # --stdin is no terminal, whatever --tty says; control characters in it are bytes.
+    t.file("raw.txt", b"a\x04b\x03\n")
+    t.expect(t.sbx("exec", "--tty=always", "--stdin", "raw.txt", "--", "/bin/sh", "-c", "test -t 0 || cat"), out=b"a\x04b\x03\n")
+
+
+@case("--tty=always with --json: the terminal's output is the captured stdout")
+def tty_always_json(t):
+    import json
+    done = t.sbx("exec", "--json", "--tty=always", "--", "/bin/sh", "-c", "test -t 1 && test -t 2 && echo out && echo err >&2")
+    t.expect(done, status=0)
+    result = json.loads(done.out)
+    t.match(json.dumps(result["stdout"]), r"out\\nerr\\n", "stdout in the result")
+
+
+@case("a payload that stops itself under --tty=always without a caller's terminal is continued: nobody else could")
+def tty_always_stop(t):
+    done = t.sbx("exec", "--tty=always", "--", "/bin/sh", "-c", "kill -STOP $$; kill -TSTP $$; echo on", timeout=10)
+    t.expect(done, out="on\n")
+
+
+@case("one stream a terminal and the others not: --tty=auto gives that one, --tty=always all three, to where stdout goes")
+def tty_mixed(t):
+    code = "for i in 0 1 2; do test -t $i && echo $i; done; echo err >&2; true"
+    shell = '"$0" exec --tty={} -- /bin/sh -c "$1" {}'
+    for streams, automatic, to_file in (("< /dev/null > out 2> err", "", "out"), ("> out 2> err", "0", "out"),
+                                        ("< /dev/null > out", "2", "out"), ("< /dev/null 2> err", "1", "terminal")):
+        for mode in ("auto", "always"):
+            wanted = automatic if mode == "auto" else "012"
+            for name in ("out", "err"):
+                t.file(name)
+            term = Terminal(t, argv=["/bin/bash", "-c", shell.format(mode, streams), t.binary, code])
+            t.equal(term.wait(), 0, f"{mode} {streams}")
+            shown = term.seen.replace(b"\r", b"") if to_file == "terminal" else (t.dir / "out").read_bytes()
+            t.equal(shown.replace(b"err\n", b""), b"".join(c.encode() + b"\n" for c in wanted), f"{mode} {streams}: stdout")
+            err = b"err\n" in (t.dir / "err").read_bytes() if "2>" in streams else b"err" in term.seen
+            t.equal(err, mode == "auto", f"{mode} {streams}: stderr apart from stdout")
+            t.equal(term.attributes_now(), term.before, "terminal attributes")
+
+
+@case("the window size and the modes are on the terminal before the payload starts, every time", seconds=60)
+def tty_size_at_once(t):
+    for _ in range(15):
+        term = Terminal(t, "exec", "--", "/bin/sh", "-c", "stty size; stty raw -echo; echo set; read x; stty -a", size=(33, 101))
+        term.read_until(rb"set")
+        t.match(term.seen.decode(), r"^33 101\r$", "the size")
+        term.write(b"x\n")
+        term.read_until(rb"-icanon")  # nothing has put the modes back behind the payload's back
+        term.wait()
+        term.close()
+
+
+# ---- job control of the caller's shell
+
+class Shell(Terminal):
+    """An interactive bash at a terminal of the test's own: the caller of sbx."""
+
+    def __init__(self, t, **more):
+        super().__init__(t, argv=["/bin/bash", "--norc", "--noprofile", "-i"],
+                         env={"PS1": "PROMPT> ", "SBX": t.binary, "HISTFILE": "", "INPUTRC": "/dev/null"}, **more)
+        self.read_until(rb"PROMPT> ")
+
+    def typed(self, line, pattern, seconds=8):
+        self.seen = b""
+        self.write(line)
+        return self.read_until(pattern, seconds)
+
+    def raw(self):
+        return not self.attributes_now()[3] & termios.ISIG  # a shell that edits its line keeps that
+
+    def wait_raw(self):
+        self.t.wait_until(self.raw, 5, "the caller's terminal is raw")
+
+    def sane_at_command(self):
+        """Line mode with echo is what a command that the shell starts finds."""
+        shown = self.typed(b"stty -a; echo do''ne\n", rb"done\r\n(?s:.*)PROMPT> ").decode()
+        for word in (r"(?<!-)\bicanon\b", r"(?<!-)\becho\b", r"(?<!-)\bisig\b", r"(?<!-)\bopost\b"):
+            self.t.match(shown, word, "stty -a after the stop")
+
+    def inside(self, marker):
+        """States of the processes whose command line holds `marker`, sbx and the shell excluded."""
+        states = []
+        for pid in harness.processes_with(marker):
+            try:
+                with open(f"/proc/{pid}/stat") as file:
+                    text = file.read()
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    if b"exec\0--" in file.read():
+                        continue
+                states.append(text.rsplit(")", 1)[1].split()[0])
+            except OSError:
+                pass
+        return states
+
+    def expect_states(self, marker, wanted):
+        self.t.wait_until(lambda: self.inside(marker) and set(self.inside(marker)) <= set(wanted), 5,
+                          f"processes with {marker} are all in {wanted}; they are in {self.inside(marker)}")
+
+
+def unique_sleep(t):
+    """An argument of sleep that no other process has."""
+    return f"1{os.getpid() % 100000:05}.{abs(hash(str(t.dir))) % 10**9:09}"
+
+
+@case("^Z at sbx exec stops the payload and sbx: the shell has its prompt and its terminal; fg and bg go on; ^C ends it", seconds=60)
+def job_exec(t):
+    shell, mark = Shell(t), unique_sleep(t)
+    shell.write(f"$SBX exec -- sleep {mark}\n".encode())
+    shell.wait_raw()
+    shell.expect_states(mark, "S")
+    shell.typed(b"\x1a", rb"Stopped(?s:.*)PROMPT> ")
+    shell.expect_states(mark, "T")
+    shell.sane_at_command()
+    shell.write(b"fg\n")
+    shell.wait_raw()
+    shell.expect_states(mark, "S")
+    shell.typed(b"\x1a", rb"Stopped(?s:.*)PROMPT> ")
+    shell.typed(b"bg\n", rb"PROMPT> ")
+    shell.expect_states(mark, "S")
+    shell.sane_at_command()
+    shell.write(b"fg\n")
+    shell.wait_raw()
+    shell.typed(b"\x03", rb"PROMPT> ")
+    shell.typed(b"echo status $?\n", rb"status 130\r\n")
+    shell.sane_at_command()
+    t.equal(shell.inside(mark), [], "survivors")
+
+
+@case("^Z at a Python program: everything inside is stopped, other sessions too; after fg input and output go on", needs="python", seconds=60)
+def job_python(t):
+    shell, mark = Shell(t), unique_sleep(t)
+    t.file("p.py", f"import subprocess, sys\nsubprocess.Popen(['sleep', '{mark}'], start_new_session=True)\nprint('asks', flush=True)\nprint('got', input())\n")
+    shell.typed(b"$SBX run p.py\n", rb"asks")
+    shell.expect_states(mark, "S")
+    shell.typed(b"\x1a", rb"Stopped(?s:.*)PROMPT> ")
+    shell.expect_states(mark, "T")
+    shell.sane_at_command()
+    shell.write(b"fg\n")
+    shell.wait_raw()
+    shell.typed(b"hello\n", rb"got hello(?s:.*)PROMPT> ")
+    shell.sane_at_command()
+
+
+@case("^\\ ends the payload by SIGQUIT, status 131, and the terminal is sane")
+def job_quit(t):
+    shell = Shell(t)
+    shell.write(b"$SBX exec -- sleep 100\n")
+    shell.wait_raw()
+    shell.typed(b"\x1c", rb"PROMPT> ")
+    shell.typed(b"echo status $?\n", rb"status 131\r\n")
+    shell.sane_at_command()
+
+
+@case("in line mode (stdout in a pipe) ^Z stops the payload too, and ^C reaches it once", seconds=60)
+def job_pipeline(t):
+    shell, mark = Shell(t), unique_sleep(t)
+    shell.write(f"$SBX exec -- sleep {mark} | cat\n".encode())
+    shell.expect_states(mark, "S")
+    shell.typed(b"\x1a", rb"Stopped(?s:.*)PROMPT> ")
+    shell.expect_states(mark, "T")
+    shell.typed(b"fg\n", rb"sleep")
+    shell.expect_states(mark, "S")
+    shell.typed(b"\x03", rb"PROMPT> ")
+    t.wait_until(lambda: not shell.inside(mark), 5, "the payload is gone")
+    shell.typed(b"""$SBX exec -- /bin/bash -c 'n=0; trap "n=\\$((n+1))" INT; echo up; for i in 1 2 3 4 5 6 7 8; do sleep 0.1; done; echo count $n' | (trap '' INT; cat)\n""", rb"up\r\n")
+    shell.typed(b"\x03", rb"count 1\r\n")
+
+
+@case("^Z at a script around sbx stops the script as well", seconds=40)
+def job_script(t):
+    shell, mark = Shell(t), unique_sleep(t)
+    t.file("around.sh", f"$SBX exec -- sleep {mark}\necho after $?\n")
+    shell.write(b"bash around.sh\n")
+    shell.wait_raw()
+    shell.expect_states(mark, "S")
+    shell.typed(b"\x1a", rb"Stopped(?s:.*)PROMPT> ")
+    shell.expect_states(mark, "T")
+    shell.write(b"fg\n")
+    shell.wait_raw()
+    shell.typed(b"\x1c", rb"after 131(?s:.*)PROMPT> ")
+
+
+@case("started in the background, sbx neither takes the terminal nor is stopped; fg gives it the keyboard", seconds=40)
+def job_background(t):
+    shell = Shell(t)
+    shell.typed(b"$SBX exec -- cat &\n", rb"PROMPT> ")
+    shell.sane_at_command()
+    shell.typed(b"jobs\n", rb"Running(?s:.*)PROMPT> ")
+    shell.write(b"fg\n")
+    shell.wait_raw()
+    shell.typed(b"hello\n", rb"hello\r\nhello\r\n")
+    shell.typed(b"\x04", rb"PROMPT> ")
+    shell.sane_at_command()
+
+
+@case("SIGSTOP of sbx behind its back: after fg the terminal is raw again, at the end as it was", seconds=40)
+def job_sigstop(t):
+    shell, mark = Shell(t), unique_sleep(t)
+    shell.write(f"$SBX exec -- sleep {mark}\n".encode())
+    shell.wait_raw()
+    shell.expect_states(mark, "S")
+    sbx = [p for p in harness.processes_with(mark) if b"exec\0--" in open(f"/proc/{p}/cmdline", "rb").read()]
+    t.equal(len(sbx), 1, "processes of sbx")
+    shell.seen = b""
+    os.kill(sbx[0], signal.SIGSTOP)
+    shell.read_until(rb"Stopped(?s:.*)PROMPT> ")
+    shell.sane_at_command()
+    shell.write(b"fg\n")
+    shell.wait_raw()
+    shell.typed(b"\x03", rb"PROMPT> ")
+    shell.sane_at_command()
+
+
+@case("a payload that is killed while the terminal is raw leaves it as it was")
+def job_killed(t):
+    shell = Shell(t)
+    shell.typed(b"$SBX exec -- /bin/sh -c 'stty raw -echo; kill -9 $$'; echo status $?\n", rb"status 137\r\n")
+    shell.sane_at_command()
+    shell.typed(b"$SBX exec --time 500ms -- /bin/sh -c 'stty raw -echo; sleep 100'; echo status $?\n", rb"status 124\r\n")
+    shell.sane_at_command()
+
+
+@case("the time for which a job is stopped does not count as running time", seconds=40)
+def job_time(t):
+    shell, mark = Shell(t), unique_sleep(t)
+    shell.write(f"$SBX exec --time 3s -- /bin/sh -c 'sleep 0.{mark[1:6]}; : {mark}; echo be''gun; read x; echo read $x'; echo status $?\n".encode())
+    shell.read_until(rb"begun")
+    shell.typed(b"\x1a", rb"Stopped(?s:.*)PROMPT> ")
+    time.sleep(3.2)  # longer than the limit: what is tested is the clock
+    shell.write(b"fg\n")
+    shell.wait_raw()
+    shell.typed(b"x\n", rb"read x\r\n")
+
+
+@case("closing the terminal of a shell whose job is running or stopped ends everything", seconds=60)
+def job_hangup(t):
+    for stopped in (False, True):
+        shell, mark = Shell(t), unique_sleep(t) + str(int(stopped))
+        shell.write(f"$SBX exec -- sleep {mark}\n".encode())
+        shell.wait_raw()
+        shell.expect_states(mark, "S")
+        if stopped:
+            shell.typed(b"\x1a", rb"Stopped(?s:.*)PROMPT> ")
+            shell.expect_states(mark, "T")
+        shell.close()
+        t.wait_until(lambda: not harness.processes_with(mark), 10, f"everything is gone after the hang-up (stopped: {stopped})")
+
+
+@case("a program at a terminal of its own can type into it by TIOCSTI, inside the sandbox the same program cannot", needs="python")
+def tty_injection_control(t):
+    code = ("import fcntl, os, termios, tty\ntty.setraw(0)\ntry:\n fcntl.ioctl(0, termios.TIOCSTI, b'J')\n print('typed', os.read(0, 1), end='\\r\\n')\n"
+            "except OSError as e: print('refused', e.errno, end='\\r\\n')\n"
+            "try: fcntl.ioctl(0, 0x541C, b'\\x03'); print('ioctl done')\nexcept OSError as e: print('linux', e.errno, end='\\r\\n')\n")
+    term = Terminal(t, "run", "--lang", "python", "-c", code)
+    term.read_until(rb"refused 1\r\nlinux 1\r\n")
+    term.wait()
+    try:
+        if open("/proc/sys/dev/tty/legacy_tiocsti").read().strip() != "1":
+            raise Skip("the kernel refuses TIOCSTI to everybody (legacy_tiocsti is 0): no control")
+    except FileNotFoundError:
+        pass  # before 6.2 it is always allowed
+    term = Terminal(t, argv=["/usr/bin/python3", "-c", code])
+    term.read_until(rb"typed b'J'\r\nlinux 25\r\n")
+    term.wait()

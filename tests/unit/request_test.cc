@@ -189,6 +189,29 @@ TEST_CASE("a workspace is writable, overlaid or read-only as asked") {
   CHECK(!op_at<BindOp>(fake.calls[1].spec, "/box")->read_only);
 }
 
+TEST_CASE("set-id bits are taken from what a run made in any writable directory of the host, a policy's too") {
+  const TemporaryDirectory directory;
+  const std::string by_flag = dir_name(directory.file("flag/keep", ""));
+  const std::string by_policy = dir_name(directory.file("policy/keep", ""));
+  RunRequest request = bash_request(directory.file("a.sh", "echo"));
+  request.mounts = {{by_flag, "/flag", false}};
+  request.policies = {directory.file("p.toml", "[[fs.mount]]\nsource = \"" + by_policy +
+                                                   "\"\ntarget = \"/policy\"\nmode = \"rw\"\n")};
+  FakeEngine fake;
+  const Engine engine = [&](const SandboxSpec& spec, const HostFacts& facts, const RunOptions& options) {
+    for (const std::string& place : {by_flag, by_policy}) {
+      REQUIRE(write_file_atomically(place + "/made", "x", 0644).ok());
+      REQUIRE(::chmod((place + "/made").c_str(), 04755) == 0);
+    }
+    return fake.engine()(spec, facts, options);
+  };
+  const Result<Report> report = execute(request, some_facts(directory), Observer{}, engine);
+  REQUIRE_MESSAGE(report.ok(), (report.ok() ? "" : report.error().text()));
+  CHECK((sys::stat(by_flag + "/made").value().st_mode & 07777) == 0755);
+  CHECK((sys::stat(by_policy + "/made").value().st_mode & 07777) == 0755);
+  CHECK(report.value().artifact_notes.size() == 2);
+}
+
 TEST_CASE("extra files lie beside the program, in folders of their own") {
   const TemporaryDirectory directory;
   FakeEngine fake;

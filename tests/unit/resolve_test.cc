@@ -423,6 +423,8 @@ TEST_CASE("host paths that nobody should share are refused, projects below them 
                            "/etc/shadow",
                            "/etc/ssh/ssh_host_rsa_key",
                            "/run",
+                           "/run/user",
+                           "/run/user/1001",
                            "/run/docker.sock"};
   for (const char* path : refused) {
     CAPTURE(path);

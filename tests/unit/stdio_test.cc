@@ -176,6 +176,15 @@ void set_raw(int fd) {
   REQUIRE(::tcsetattr(fd, TCSANOW, &attributes) == 0);
 }
 
+// As the child does: the terminal is set up before anybody has it.
+void attach(Stdio& stdio, Pty& inner) {
+  const sbx::ns::TerminalSetup setup = stdio.pty_setup();
+  const struct winsize size {setup.rows, setup.columns, 0, 0};
+  REQUIRE(::ioctl(inner.master.get(), TIOCSWINSZ, &size) == 0);
+  REQUIRE(::ioctl(inner.slave.get(), TCSETS, &setup.modes) == 0);
+  REQUIRE(stdio.attach_pty(std::move(inner.master)).ok());
+}
+
 // All three streams on one terminal, as at a shell.
 StdioPlan all_tty(int terminal) {
   StdioPlan plan;
@@ -787,7 +796,7 @@ TEST_CASE("at a terminal typed lines go in, are echoed by the inner terminal onl
   CHECK(loop.stdio->needs_pty());
   CHECK(loop.stdio->pipe_fds().empty());
   Pty inner = open_pty();
-  REQUIRE(loop.stdio->attach_pty(std::move(inner.master)).ok());
+  attach(*loop.stdio, inner);
 
   struct winsize size {};
   REQUIRE(::ioctl(inner.slave.get(), TIOCGWINSZ, &size) == 0);
@@ -833,7 +842,7 @@ TEST_CASE("control keys reach the inner terminal as bytes") {
   const Pty outer = open_pty();
   Loop loop(all_tty(outer.slave.get()));
   Pty inner = open_pty();
-  REQUIRE(loop.stdio->attach_pty(std::move(inner.master)).ok());
+  attach(*loop.stdio, inner);
   set_raw(inner.slave.get());
   REQUIRE(sbx::sys::write_all(outer.master.get(), "\x03\x1a\x04\x11\x13\r").ok());
   std::string read;
@@ -844,7 +853,7 @@ TEST_CASE("a large paste arrives complete although the payload reads it late") {
   const Pty outer = open_pty();
   Loop loop(all_tty(outer.slave.get()));
   Pty inner = open_pty();
-  REQUIRE(loop.stdio->attach_pty(std::move(inner.master)).ok());
+  attach(*loop.stdio, inner);
   set_raw(inner.slave.get());
   const std::string paste = binary(300000);
   Thread terminal([&] { (void)sbx::sys::write_all(outer.master.get(), paste).ok(); });
@@ -862,7 +871,7 @@ TEST_CASE("all that was written to a pty before its last holder died is delivere
   const Pty outer = open_pty();
   Loop loop(all_tty(outer.slave.get()));
   Pty inner = open_pty();
-  REQUIRE(loop.stdio->attach_pty(std::move(inner.master)).ok());
+  attach(*loop.stdio, inner);
   const std::string text(100000, 't');
   std::string shown;
   std::atomic<bool> stop{false};
@@ -897,7 +906,7 @@ TEST_CASE("a pty whose slave somebody still holds does not hold drain for long")
   const Pty outer = open_pty();
   Loop loop(all_tty(outer.slave.get()));
   Pty inner = open_pty();
-  REQUIRE(loop.stdio->attach_pty(std::move(inner.master)).ok());
+  attach(*loop.stdio, inner);
   CHECK(milliseconds_of([&] { loop.stdio->drain(-1); }) < 10000);
 }
 
@@ -905,7 +914,7 @@ TEST_CASE("the output limit holds for a pty, counted as stdout") {
   const Pty outer = open_pty();
   Loop loop(all_tty(outer.slave.get()), 10);
   Pty inner = open_pty();
-  REQUIRE(loop.stdio->attach_pty(std::move(inner.master)).ok());
+  attach(*loop.stdio, inner);
   REQUIRE(sbx::sys::write_all(inner.slave.get(), "0123456789more").ok());
   CHECK(loop.until([&] { return loop.stdio->over_limit() == 1; }));
   loop.stdio->finish();
@@ -925,7 +934,7 @@ TEST_CASE("a piped stdin with a terminal for output: the terminal keeps its line
   CHECK(loop.stdio->child_fd(0) >= 0);
   CHECK(loop.stdio->child_fd(1) == -1);
   Pty inner = open_pty();
-  REQUIRE(loop.stdio->attach_pty(std::move(inner.master)).ok());
+  attach(*loop.stdio, inner);
   CHECK(attributes_of(outer.slave.get()).c_lflag == before.c_lflag);
   REQUIRE(sbx::sys::write_all(outer.master.get(), "for the shell\r").ok());
   REQUIRE(sbx::sys::write_all(inner.slave.get(), "line\n").ok());
@@ -950,7 +959,7 @@ TEST_CASE("in a pipeline the terminal stays in line mode and is left alone while
   plan.out.forward_fd = pager.write.get();
   Loop loop(plan);
   Pty inner = open_pty();
-  REQUIRE(loop.stdio->attach_pty(std::move(inner.master)).ok());
+  attach(*loop.stdio, inner);
   CHECK(attributes_of(outer.slave.get()).c_lflag == before.c_lflag);
 
   REQUIRE(sbx::sys::write_all(outer.master.get(), "typed\r").ok());
@@ -1000,10 +1009,120 @@ TEST_CASE("a terminal as stdin without a pty is read line by line, Ctrl-D ends i
   CHECK((::fcntl(outer.slave.get(), F_GETFL) & O_NONBLOCK) == 0);
 }
 
-TEST_CASE("a pty plan without a terminal, and a pty nobody asked for, are refused") {
+TEST_CASE("without a terminal of the caller's the pty is 80x24, fed from the pipe, and its output goes to stdout alone") {
+  // (input, how often the end-of-file key is typed after it)
+  const std::pair<std::string, int> inputs[] = {{"", 1}, {"line\n", 1}, {"line\nno end", 2}};
+  for (const auto& [input, keys] : inputs) {
+    CAPTURE(input);
+    sbx::sys::Pipe in = make_pipe();
+    const sbx::sys::Pipe out = make_pipe();
+    const sbx::sys::Pipe err = make_pipe();
+    StdioPlan plan;
+    plan.stdin_fd = in.read.get();
+    plan.stdin_tty = plan.out.tty = plan.err.tty = true;
+    plan.out.forward_fd = out.write.get();
+    plan.err.forward_fd = err.write.get();
+    Loop loop(plan);
+    CHECK_FALSE(loop.stdio->has_job_control());
+    CHECK(loop.stdio->child_fd(0) == -1);
+    CHECK(loop.stdio->pty_setup().rows == 24);
+    CHECK(loop.stdio->pty_setup().columns == 80);
+    Pty inner = open_pty();
+    attach(*loop.stdio, inner);
+    const struct termios modes = attributes_of(inner.slave.get());
+    CHECK((modes.c_lflag & (ICANON | ISIG | ECHO)) == (ICANON | ISIG));
+    CHECK(modes.c_cc[VEOF] == 4);
+    CHECK((modes.c_oflag & OPOST) == 0);
+    REQUIRE(sbx::sys::write_all(in.write.get(), input).ok());
+    in.write.reset();
+    // What a program reads until its end of file.
+    std::string read;
+    int ends = 0;
+    CHECK(loop.until([&] {
+      struct pollfd entry {inner.slave.get(), POLLIN, 0};
+      if (::poll(&entry, 1, 0) <= 0) return false;
+      char buffer[64];
+      const ssize_t got = ::read(inner.slave.get(), buffer, sizeof buffer);
+      if (got > 0) read.append(buffer, static_cast<size_t>(got));
+      if (got == 0) ++ends;
+      return got == 0;
+    }));
+    CHECK(read == input);
+    CHECK(loop.quiet());
+    struct pollfd entry {inner.slave.get(), POLLIN, 0};
+    CHECK(::poll(&entry, 1, 0) == 0);  // the key came once
+    CHECK(ends == 1);
+    REQUIRE(sbx::sys::write_all(inner.slave.get(), "shown\n").ok());
+    std::string shown;
+    CHECK(loop.until([&] { return (shown += available(out.read.get())) == "shown\n"; }));
+    CHECK(available(err.read.get()).empty());
+    inner.slave.reset();
+    loop.stdio->drain(1000);
+    loop.stdio->finish();
+    CHECK(loop.stdio->result(1).total_bytes == 6);
+    CHECK(loop.stdio->result(2).total_bytes == 0);
+  }
+}
+
+TEST_CASE("a megabyte of piped lines passes a terminal whose reader is slow to start") {
+  sbx::sys::Pipe in = make_pipe();
+  const sbx::sys::Pipe out = make_pipe();
   StdioPlan plan;
-  plan.out.tty = true;
-  CHECK(Stdio::prepare(plan, 0).error().kind() == sbx::ErrorKind::internal);
+  plan.stdin_fd = in.read.get();
+  plan.stdin_tty = plan.out.tty = true;
+  plan.out.forward_fd = out.write.get();
+  Loop loop(plan);
+  Pty inner = open_pty();
+  attach(*loop.stdio, inner);
+  std::string lines;
+  while (lines.size() < 1000000) lines += "line " + std::to_string(lines.size()) + "\n";
+  Thread writer([&] {
+    (void)sbx::sys::write_all(in.write.get(), lines).ok();
+    in.write.reset();
+  });
+  CHECK(loop.quiet());
+  std::string read;
+  CHECK(loop.until([&] { return (read += available(inner.slave.get())).size() >= lines.size(); }));
+  CHECK((read == lines));
+  CHECK(loop.until([&] { return writer.done(); }));
+}
+
+TEST_CASE("--tty=always at a terminal with stdout in a file: the pty goes to the file, the terminal stays in line mode") {
+  const Pty outer = open_pty(30, 90);
+  const struct termios before = attributes_of(outer.slave.get());
+  const UniqueFd file = temporary_file("");
+  StdioPlan plan = all_tty(outer.slave.get());
+  plan.out.forward_fd = file.get();
+  Loop loop(plan);
+  CHECK(loop.stdio->pty_setup().rows == 30);
+  Pty inner = open_pty();
+  attach(*loop.stdio, inner);
+  CHECK(attributes_of(outer.slave.get()).c_lflag == before.c_lflag);
+  REQUIRE(sbx::sys::write_all(outer.master.get(), "typed\r").ok());
+  std::string read;
+  CHECK(loop.until([&] { return (read += available(inner.slave.get())) == "typed\n"; }));
+  REQUIRE(sbx::sys::write_all(inner.slave.get(), "to the file\n").ok());
+  CHECK(loop.until([&] { return content_of(file.get()) == "to the file\n"; }));
+  CHECK(available(outer.master.get()) == "typed\r\n");
+}
+
+TEST_CASE("captured output of a pty counts as stdout") {
+  StdioPlan plan;
+  plan.out.tty = plan.err.tty = true;
+  plan.out.capture = plan.err.capture = true;
+  Loop loop(plan);
+  Pty inner = open_pty();
+  attach(*loop.stdio, inner);
+  REQUIRE(sbx::sys::write_all(inner.slave.get(), "both\n").ok());
+  CHECK(loop.until([&] { return loop.stdio->stderr_tail() == "both\n"; }));
+  inner.slave.reset();
+  loop.stdio->drain(1000);
+  loop.stdio->finish();
+  CHECK(loop.stdio->result(1).kept == "both\n");
+  CHECK(loop.stdio->result(2).kept.empty());
+}
+
+TEST_CASE("a pty nobody asked for is refused") {
   Pty inner = open_pty();
   auto stdio = Stdio::prepare(StdioPlan{}, 0).take();
   CHECK_FALSE(stdio->attach_pty(std::move(inner.master)).ok());
