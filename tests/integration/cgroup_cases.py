@@ -23,16 +23,16 @@ def hit(done, name):
     return {}
 
 
-def leaves():
-    """The leaves of all sandboxes on this machine, by path."""
-    found = set()
+def cgroups_of(pid):
+    """The leaves and scopes of one supervisor, by path."""
+    found = []
     for directory, names, _files in os.walk("/sys/fs/cgroup"):
-        found.update(os.path.join(directory, name) for name in names if name.startswith("sbx-") and name != "sbx-sup")
+        found += [os.path.join(directory, name) for name in names if name.startswith("sbx-") and f"-{pid}-" in name]
     return found
 
 
 def leaves_of(pid):
-    return [path for path in leaves() if f"-{pid}-" in os.path.basename(path)]
+    return [path for path in cgroups_of(pid) if not path.endswith(".scope")]
 
 
 def expect_out_of_memory(t, done, limit):
@@ -195,6 +195,8 @@ def nothing_left(t):
         process = t.spawn([t.binary, *arguments], stdin=subprocess.DEVNULL)
         process.communicate(timeout=30)
         t.equal(leaves_of(process.pid), [], f"left behind by {arguments}")
+        # A user's scope is the manager's to remove, once it has seen that it is empty.
+        t.wait_until(lambda: not cgroups_of(process.pid), 8, f"the scope of {arguments} removed")
 
 
 @case("what a killed supervisor leaves is removed by the next run", needs="cgroup", seconds=40)
