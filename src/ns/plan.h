@@ -69,7 +69,8 @@ enum StepFlags : uint32_t {
   kMayBeMissing = 2,    // ENOENT of the target is not an error
   kExistsIsFine = 4,    // EEXIST is not an error
   kOverSelf = 8,        // bind the target over itself
-  kMayFail = 16,        // a convenience, no protection: whatever the error, go on
+  kNoLinks = 16,        // bind: no part of the source may be a link by now
+  kMayFail = 32,        // a convenience, no protection: whatever the error, go on
 };
 
 struct Step {
