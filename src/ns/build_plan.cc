@@ -183,6 +183,7 @@ class PlanBuilder {
       spec_index_ = i;
       SBX_TRY(std::visit([&](const auto& op) { return operation(op); }, spec_.fs[i]));
     }
+    show_cgroup();
     // What we put into the root ourselves, in pages, and the directories; nobody else writes there.
     out_->steps_[root].b = keep_string("mode=0755,size=" + std::to_string(root_bytes_ + (uint64_t{64} << 10)) +
                                        ",nr_inodes=" + std::to_string(root_inodes_ + 16));
@@ -192,6 +193,21 @@ class PlanBuilder {
                                                   ",nr_inodes=" + std::to_string(spec_.limits.inodes + private_inodes_));
     }
     return {};
+  }
+
+  // JVM, Node and Go look for memory.max and cpu.max there. Nothing but the sandbox's own cgroup is seen, and a payload
+  // that owns its files (a user's does) meets a read-only mount that it has no capability to change.
+  void show_cgroup() {
+    const std::string target = "/sys/fs/cgroup";
+    const auto taken = [](const FsOp& op) {
+      return std::visit([](const auto& any) { return path_is_under(any.target, "/sys"); }, op);
+    };
+    if (!options_.show_cgroup || std::any_of(spec_.fs.begin(), spec_.fs.end(), taken)) return;
+    begin_op("cgroup on " + quoted_path(target));
+    make_place(target, true);
+    Step& step = add(StepKind::cgroup);
+    step.a = relative(target);
+    step.flags = kMayFail;
   }
 
   Status operation(const BindOp& op) {
@@ -518,7 +534,7 @@ class PlanBuilder {
     limit(RLIMIT_CORE, 1, "core");
     if (limits.file_size) limit(RLIMIT_FSIZE, limits.file_size->value, "file size");
     if (limits.open_files) limit(RLIMIT_NOFILE, *limits.open_files, "open files");
-    if (limits.pids) limit(RLIMIT_NPROC, *limits.pids + 1, "pids");  // init counts
+    if (limits.pids && !options_.pids_controller) limit(RLIMIT_NPROC, *limits.pids + 1, "pids");  // init counts
     if (options_.data_limit != 0) limit(RLIMIT_DATA, options_.data_limit, "data");
     if (limits.cpu_time) {
       // A second net for each process; the tree's sum is the supervisor's.
@@ -531,7 +547,7 @@ class PlanBuilder {
     if (!spec_.limits.cpus_milli) return {};
     const uint64_t milli = *spec_.limits.cpus_milli;
     const auto origin = spec_.origins.find("limits.cpus");
-    if (milli % 1000 != 0) {
+    if (milli % 1000 != 0 && !options_.cpu_controller) {
       return Error(ErrorKind::unsupported, "a fraction of a CPU needs a cgroup with the cpu controller, which is not to be had here")
           .with_origin(origin == spec_.origins.end() ? "" : origin->second)
           .with_hint("ask for a whole number of CPUs, which is held by CPU affinity: --cpus " + std::to_string(milli / 1000 + 1));
@@ -540,7 +556,8 @@ class PlanBuilder {
     CPU_ZERO(&mine);
     if (::sched_getaffinity(0, sizeof mine, &mine) != 0) return Error::from_errno(errno, "read the CPU affinity");
     const int available = CPU_COUNT(&mine);
-    uint64_t wanted = std::min<uint64_t>(milli / 1000, static_cast<uint64_t>(available));
+    // With a controller for the rest: a runtime that counts CPUs sees as many as the fraction touches.
+    uint64_t wanted = std::min<uint64_t>((milli + 999) / 1000, static_cast<uint64_t>(available));
     // Start somewhere that differs from sandbox to sandbox, or all of them would share the first CPUs.
     int skip = available > 0 ? static_cast<int>(static_cast<unsigned>(::getpid()) % static_cast<unsigned>(available)) : 0;
     cpu_set_t chosen;
@@ -613,6 +630,7 @@ class PlanBuilder {
     plan.uid = spec_.identity.uid;
     plan.gid = spec_.identity.gid;
     plan.drop_groups = options_.detached_trees;
+    plan.cgroup_namespace = spec_.namespaces.cgroup;
     plan.oom_score = !options_.detached_trees;
     plan.steps = out_->steps_.data();
     plan.step_count = static_cast<uint32_t>(out_->steps_.size());
@@ -668,7 +686,7 @@ std::string PlannedChild::step_origin(uint32_t step) const {
 std::string PlannedChild::text() const {
   static constexpr const char* kNames[] = {"tmpfs", "make_dir",   "make_symlink", "write_file", "write_to",
                                            "copy_fd", "bind",     "clone_bind",   "attach",     "proc",
-                                           "devpts",  "overlay",  "open_keep"};
+                                           "devpts",  "overlay",  "cgroup",       "open_keep"};
   std::string text;
   for (const Step& step : steps_) {
     text += kNames[static_cast<size_t>(step.kind)];

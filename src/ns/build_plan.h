@@ -41,6 +41,9 @@ struct PlanOptions {
   std::span<const sock_filter> reporting_filter;  // likewise; see ChildPlan
   std::vector<std::string> keep;        // targets of PrivateDirOp or OverlayOp: descriptors for the supervisor
   bool terminal = false;
+  bool pids_controller = false;  // a cgroup counts processes: no RLIMIT_NPROC, which would refuse first and uncounted
+  bool show_cgroup = false;      // mount our own cgroup at /sys/fs/cgroup, for runtimes that size themselves by it
+  bool cpu_controller = false;   // a cgroup holds fractions of a CPU
   std::map<size_t, int> trees;  // by index in spec.fs: detached trees to use instead of the source; borrowed
   std::set<size_t> unmapped;    // by index in spec.fs: binds to be shown without a map, as a stranger sees them
   std::optional<IdMapRefusal>* refusal = nullptr;  // filled in when build_plan fails for it

@@ -8,6 +8,7 @@ const char* stage_name(Stage stage) {
     case Stage::clone: return "clone";
     case Stage::id_maps: return "id maps";
     case Stage::wait: return "wait";
+    case Stage::cgroup: return "enter cgroup";
     case Stage::identity: return "identity";
     case Stage::death_signal: return "death signal";
     case Stage::mounts: return "mounts";

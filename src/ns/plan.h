@@ -20,6 +20,7 @@ enum class Stage : uint32_t {
   clone,         // the supervisor: clone3
   id_maps,       // the supervisor: writing the maps
   wait,          // waiting for the maps
+  cgroup,        // entering cgroups that the supervisor has opened, and the namespace rooted there
   identity,
   death_signal,
   mounts,
@@ -57,6 +58,7 @@ enum class StepKind : uint32_t {
   proc,          // at a with options b
   devpts,        // at a
   overlay,       // at a with options b
+  cgroup,        // the cgroup v2 tree at a, read-only: from the root of our cgroup namespace down
   open_keep,     // opens directory a and keeps it in slot n for the hand-over
 };
 
@@ -68,6 +70,7 @@ enum StepFlags : uint32_t {
   kExistsIsFine = 4,    // EEXIST is not an error
   kOverSelf = 8,        // bind the target over itself
   kNoLinks = 16,        // bind: no part of the source may be a link by now
+  kMayFail = 32,        // a convenience, no protection: whatever the error, go on
 };
 
 struct Step {
@@ -150,6 +153,13 @@ struct ChildPlan {
   // identity
   uint32_t uid = 0, gid = 0;
   bool drop_groups = false;  // root case: setgroups(0)
+  // Files named `tasks` of cgroup v1 directories: "0" written there moves the writer, without the wait for all CPUs
+  // (an RCU grace period, 15 ms on an idle host) that moving another process by cgroup.procs costs.
+  const int* cgroup_tasks = nullptr;
+  uint32_t cgroup_tasks_count = 0;
+  // unshare(CLONE_NEWCGROUP) once the supervisor has put us into our cgroup: by clone3 the namespace's root would be
+  // the supervisor's own cgroup.
+  bool cgroup_namespace = false;
 
   const Step* steps = nullptr;
   uint32_t step_count = 0;

@@ -23,9 +23,28 @@ uint64_t clone_flags(const SandboxSpec& spec) {
   uint64_t flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_PIDFD;
   if (spec.namespaces.ipc) flags |= CLONE_NEWIPC;
   if (spec.namespaces.uts) flags |= CLONE_NEWUTS;
-  if (spec.namespaces.cgroup) flags |= CLONE_NEWCGROUP;
   if (spec.net == NetMode::none) flags |= CLONE_NEWNET;
   return flags;
+}
+
+#ifndef CLONE_INTO_CGROUP
+#define CLONE_INTO_CGROUP 0x200000000ULL  // 5.7
+#endif
+
+// Born inside its cgroup where clone3 can do that; the child of a kernel or a place that cannot is moved there while it
+// waits. `born_inside` says which it was.
+long clone_child(clone_args& args, int cgroup, bool& born_inside) {
+  born_inside = cgroup >= 0;
+  if (born_inside) {
+    args.flags |= CLONE_INTO_CGROUP;
+    args.cgroup = static_cast<uint64_t>(cgroup);
+  }
+  const long pid = raw::call(SYS_clone3, &args, sizeof args);
+  if (pid >= 0 || !born_inside) return pid;
+  born_inside = false;
+  args.flags &= ~CLONE_INTO_CGROUP;
+  args.cgroup = 0;
+  return raw::call(SYS_clone3, &args, sizeof args);
 }
 
 // Command line and environment of this process lie together on the stack, from argv[0] to the file name that the
@@ -128,6 +147,10 @@ Result<Launched> launch(const LaunchInput& input) {
     plan.stdio[i] = input.stdio[i];
     plan.tty[i] = input.tty[i];
   }
+  std::vector<int> tasks;
+  if (input.cgroup != nullptr) tasks = input.cgroup->tasks();
+  plan.cgroup_tasks = tasks.data();
+  plan.cgroup_tasks_count = static_cast<uint32_t>(tasks.size());
   find_own_arguments(plan);
 
   int pidfd = -1;
@@ -137,7 +160,8 @@ Result<Launched> launch(const LaunchInput& input) {
   // No exit signal: a caller that ignores SIGCHLD would lose the status, one that handles it would be surprised.
   args.exit_signal = 0;
   plan.page->stage = static_cast<uint32_t>(ns::Stage::clone);
-  const long pid = raw::call(SYS_clone3, &args, sizeof args);
+  bool born_inside = false;
+  const long pid = clone_child(args, input.cgroup != nullptr ? input.cgroup->birth_fd() : -1, born_inside);
   if (pid == 0) ns::run_child(plan);
   if (pid < 0) {
     const int errnum = static_cast<int>(-pid);
@@ -158,6 +182,10 @@ Result<Launched> launch(const LaunchInput& input) {
     return mapped.take_error()
         .with_stage("id maps")
         .with_hint(mend_namespaces(read_namespace_knobs(), NamespaceStep::map, errnum).text());
+  }
+  if (input.cgroup != nullptr && !born_inside) {
+    Status admitted = input.cgroup->admit(static_cast<pid_t>(pid));
+    if (!admitted.ok()) return admitted.take_error().with_context("cannot put the sandbox into its cgroup").with_stage("cgroup");
   }
   if (input.root_identity) SBX_TRY(set_oom_score(static_cast<pid_t>(pid)));
   SBX_TRY(sys::write_all(launched.hold_write_.get(), "g"));

@@ -13,6 +13,7 @@
 #include "ns/build_plan.h"
 #include "ns/id_map.h"
 #include "policy/spec.h"
+#include "runtime/choose_cgroup.h"
 
 namespace sbx::runtime {
 
@@ -39,6 +40,7 @@ struct LaunchInput {
   bool root_identity = false;
   int stdio[3] = {-1, -1, -1};
   bool tty[3] = {};
+  const SandboxCgroup* cgroup = nullptr;  // borrowed; nullptr: the child stays in ours
 };
 
 // One launched sandbox. Destroying it kills what still runs and waits for it.
@@ -69,7 +71,7 @@ class Launched {
   bool ended_ = true;
 };
 
-// Errors: with stage "clone" or "id maps", and a hint where the host forbids user namespaces.
+// Errors: with stage "clone", "cgroup" or "id maps", and a hint where the host forbids user namespaces.
 Result<Launched> launch(const LaunchInput& input);
 
 }  // namespace sbx::runtime

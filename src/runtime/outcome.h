@@ -30,7 +30,7 @@ struct LimitHit {
   std::string name;         // "memory", "wall", "disk" …
   std::string value;        // as a person writes it: "1G"
   std::string origin;       // "default policy", "flag --memory"
-  std::string enforced_by;  // "sampling", "tmpfs", "rlimit", "timer", "pump"
+  std::string enforced_by;  // "cgroup", "sampling", "tmpfs", "rlimit", "timer", "pump"
   uint64_t count = 1;
 };
 

@@ -24,6 +24,7 @@
 #include "policy/loader.h"
 #include "policy/resolve.h"
 #include "policy/syscall_groups.h"
+#include "runtime/choose_cgroup.h"
 #include "runtime/hints.h"
 #include "runtime/program.h"
 #include "runtime/runner.h"
@@ -50,6 +51,16 @@ std::map<std::string, std::string> process_environment() {
     result.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return result;
+}
+
+CgroupWish cgroup_wish(const RunRequest& request, const HostFacts& facts) {
+  CgroupWish wish;
+  wish.parent = request.cgroup_parent;
+  wish.uid = facts.uid;
+  // The service manager's own place for it, where the login did not say (su, sudo -u).
+  const char* directory = std::getenv("XDG_RUNTIME_DIR");
+  wish.runtime_directory = directory != nullptr && directory[0] == '/' ? directory : "/run/user/" + std::to_string(facts.uid);
+  return wish;
 }
 
 // One thing to execute in a sandbox.
@@ -121,6 +132,8 @@ class Execution {
 
  private:
   Status check_requirements();
+  // The end of what run() began: waits for the user manager where that is asked for a scope.
+  Result<CgroupParent*> cgroups();
   Status load_policies();
   Status share_workspace();
   Status share_mounts();
@@ -158,6 +171,8 @@ class Execution {
   const Observer& observer_;
   const Engine& engine_;
 
+  std::optional<CgroupChoice> cgroup_choice_;
+  std::optional<CgroupParent> cgroup_parent_;
   std::map<std::string, std::string> environment_ = process_environment();
   std::string caller_directory_;  // canonical; "" when it is gone
   PolicySearch search_;
@@ -206,10 +221,7 @@ Status Execution::check_requirements() {
       return Error(ErrorKind::unsupported, "this kernel has no Landlock, and --require landlock asks for it")
           .with_hint("boot with lsm=landlock,… or leave --require landlock out: the namespaces protect without it");
     }
-    if (name == "cgroup") {
-      return Error(ErrorKind::unsupported, "this version of sbx holds no limit by a cgroup, and --require cgroup asks for it")
-          .with_hint("leave --require cgroup out: sampling, rlimits and the private disk hold the limits");
-    }
+    if (name == "cgroup") continue;  // known when the choice has been made: cgroups()
     const std::string near = did_you_mean(name, known);
     return Error(ErrorKind::usage, "unknown requirement '" + printable(name) + "'" +
                                        (near.empty() ? "" : ": did you mean '" + near + "'?"))
@@ -217,6 +229,23 @@ Status Execution::check_requirements() {
         .with_hint("known: " + join(known, ", "));
   }
   return {};
+}
+
+Result<CgroupParent*> Execution::cgroups() {
+  if (!cgroup_choice_) return static_cast<CgroupParent*>(nullptr);
+  if (cgroup_parent_) return &*cgroup_parent_;
+  cgroup_parent_.emplace(SBX_TRY(cgroup_choice_->finish()));
+  const CgroupParent& parent = *cgroup_parent_;
+  if (!parent.path().empty()) note("cgroup " + printable(parent.path()) + ", controllers " + names_of(parent.controllers()));
+  if (!parent.reason().empty()) note("cgroup: " + parent.reason());
+  const bool required = std::find(request_.require.begin(), request_.require.end(), "cgroup") != request_.require.end();
+  const Controllers missing = without(Controllers{true, true, true}, parent.controllers());
+  if (required && missing.any()) {
+    return Error(ErrorKind::unsupported, "--require cgroup asks for controllers that cannot be had here (" + names_of(missing) + "): " + parent.reason())
+        .with_stage("cgroup")
+        .with_hint(parent.remedy());
+  }
+  return &*cgroup_parent_;
 }
 
 Status Execution::add_arguments_environment() {
@@ -822,6 +851,7 @@ Result<bool> Execution::compile(const StepValues& values, Report& report, std::v
     if (!request_.capture_streams) stream->forward_fd = STDERR_FILENO;
   }
   options.keep_directories = {kBuildDirectory};
+  options.cgroups = SBX_TRY(cgroups());
   if (observer_.progress) observer_.progress("compiling " + printable(program_.name));
   RunResult result = engine_(spec, facts_, options);
   if (observer_.progress) observer_.progress("");
@@ -960,6 +990,7 @@ Result<Report> Execution::run_step(const Step& step, std::vector<FsOp> extra, Re
   options.stdio = stdio_;
   const bool rewritten_box = !request_.workspace.has_value() || request_.workspace->mode == WorkspaceMode::overlay;
   if (wants_artifacts() && rewritten_box) options.keep_directories = {kBoxDirectory};
+  options.cgroups = SBX_TRY(cgroups());
   note_spec(spec);
 
   describe(spec, report);
@@ -977,6 +1008,7 @@ Result<Report> Execution::run_step(const Step& step, std::vector<FsOp> extra, Re
 
 Result<Report> Execution::run() {
   SBX_TRY(check_requirements());
+  cgroup_choice_.emplace(CgroupChoice::begin(cgroup_wish(request_, facts_)));
   SBX_TRY(share_workspace());
   SBX_TRY(load_policies());
   if (!request_.exec) SBX_TRY(choose_program());

@@ -62,6 +62,7 @@ struct RunRequest {
   bool allow_sensitive_mount = false;
   bool allow_sensitive_write = false;
   std::vector<std::string> require;      // --require NAME
+  std::string cgroup_parent;             // --cgroup-parent; "": chosen, "none": no cgroup
   int verbosity = 0;
   // For hints that can be pasted: the words of the sbx command line and where further flags may be inserted so that
   // they win. Empty for callers that are no command line.

@@ -14,6 +14,7 @@
 #include "base/sys.h"
 #include "base/text.h"
 #include "ns/build_plan.h"
+#include "runtime/choose_cgroup.h"
 #include "runtime/launch.h"
 #include "runtime/mending.h"
 #include "runtime/stdio.h"
@@ -65,6 +66,19 @@ bool allows_sendmsg(std::span<const sock_filter> program) {
 #endif
   Result<uint32_t> answer = seccomp::evaluate(program, data);
   return answer.ok() && answer.value() == SECCOMP_RET_ALLOW;
+}
+
+// What the sandbox's cgroup holds, nothing without one.
+Controllers held_by(const std::optional<SandboxCgroup>& cgroup) { return cgroup ? cgroup->controllers() : Controllers{}; }
+
+// No leaf where it would hold and count nothing.
+Result<std::optional<SandboxCgroup>> make_cgroup(const SandboxSpec& spec, CgroupParent* parent) {
+  if (parent == nullptr || !parent->usable()) return std::optional<SandboxCgroup>();
+  CgroupLimits limits;
+  if (spec.limits.memory) limits.memory_bytes = spec.limits.memory->value;
+  if (spec.limits.pids) limits.pids = *spec.limits.pids + 1;  // init counts
+  limits.cpus_milli = spec.limits.cpus_milli;
+  return std::optional<SandboxCgroup>(SBX_TRY(parent->make(limits, spec.hardening.nested_userns)));
 }
 
 Result<Filter> choose_filter(const SandboxSpec& spec, bool sample_memory) {
@@ -149,7 +163,9 @@ Error setup_error(const ns::PlannedChild& child, const ns::StatusPage& page, con
   return error;
 }
 
-void fill_setup_times(Outcome& outcome, const ns::StatusPage& page, uint64_t start_ns, uint64_t clone_ns, uint64_t exec_ns) {
+void fill_setup_times(Outcome& outcome, const ns::StatusPage& page, int64_t cgroup_us, uint64_t start_ns, uint64_t clone_ns,
+                      uint64_t exec_ns) {
+  if (cgroup_us > 0) outcome.setup_times.push_back({"cgroup", Micros{cgroup_us}});
   outcome.setup_times.push_back({"prepare", Micros{static_cast<int64_t>((clone_ns - start_ns) / 1000)}});
   uint64_t previous = clone_ns;
   const char* name = "clone and id maps";
@@ -187,7 +203,30 @@ void fill_verdict(Outcome& outcome, const SuperviseResult& run) {
 
 Micros micros(const timeval& time) { return Micros{time.tv_sec * int64_t{1000000} + time.tv_usec}; }
 
-void fill_usage(Outcome& outcome, const SuperviseResult& run) {
+// What the kernel counted is exact and takes the place of what was sampled.
+void fill_counted_usage(Usage& usage, const CgroupCounts& counts, const Controllers& held) {
+  if (counts.user_us && counts.system_us) {
+    usage.user = Micros{*counts.user_us};
+    usage.system = Micros{*counts.system_us};
+  }
+  if (counts.memory_peak) {
+    usage.peak_memory = Bytes{*counts.memory_peak};
+    usage.peak_memory_note = "counted by the cgroup: every process, private files, page cache and the kernel's own on their behalf";
+  } else if (counts.memory_current) {
+    usage.peak_memory = Bytes{*counts.memory_current};
+    usage.peak_memory_note = "the cgroup's count, read every 20 ms: this kernel keeps no peak";
+  }
+  if (!held.pids) return;
+  usage.peak_pids.reset();
+  if (counts.pids_peak) {
+    usage.peak_pids = *counts.pids_peak > 0 ? *counts.pids_peak - 1 : 0;  // without init
+    usage.peak_pids_note = "counted by the cgroup";
+  } else {
+    usage.peak_pids_note = "this kernel's pids controller keeps no peak";
+  }
+}
+
+void fill_usage(Outcome& outcome, const SuperviseResult& run, const std::optional<SandboxCgroup>& cgroup) {
   outcome.usage.wall = run.wall;
   outcome.usage.user = micros(run.usage.ru_utime);
   outcome.usage.system = micros(run.usage.ru_stime);
@@ -202,10 +241,11 @@ void fill_usage(Outcome& outcome, const SuperviseResult& run) {
   } else {
     outcome.usage.peak_pids_note = "the run was too short to be sampled";
   }
+  if (cgroup) fill_counted_usage(outcome.usage, run.counts, cgroup->controllers());
 }
 
 void fill_isolation(Outcome& outcome, const SandboxSpec& spec, const HostFacts& facts, const ns::PlannedChild& child,
-                    const Filter& filter, bool sample_memory) {
+                    const Filter& filter, const std::optional<SandboxCgroup>& cgroup, const CgroupParent* parent) {
   Isolation& isolation = outcome.isolation;
   isolation.namespaces = {"user", "mount", "pid"};
   if (spec.namespaces.ipc) isolation.namespaces.push_back("ipc");
@@ -222,20 +262,34 @@ void fill_isolation(Outcome& outcome, const SandboxSpec& spec, const HostFacts& 
   auto& held = isolation.limits_held_by;
   const Limits& limits = spec.limits;
   if (limits.wall) held.emplace_back("wall", "timer");
-  if (limits.cpu_time) held.emplace_back("cpu_time", "sampling every 20 ms, and RLIMIT_CPU for each process");
-  if (sample_memory) held.emplace_back("memory", "sampling every 20 ms, and RLIMIT_DATA for each process");
-  if (limits.pids) held.emplace_back("pids", "RLIMIT_NPROC in a user namespace of its own");
-  if (limits.cpus_milli) held.emplace_back("cpus", "CPU affinity");
+  const Controllers controllers = held_by(cgroup);
+  if (limits.cpu_time) {
+    held.emplace_back("cpu_time", cgroup && cgroup->counts_cpu_time()
+                                      ? "cgroup v2 cpu.stat of the whole tree, read every 20 ms, and RLIMIT_CPU for each process"
+                                      : "sampling every 20 ms, and RLIMIT_CPU for each process");
+  }
+  if (limits.memory) {
+    held.emplace_back("memory", controllers.memory ? cgroup->memory_holder() : "sampling every 20 ms, and RLIMIT_DATA for each process");
+  }
+  if (limits.pids) {
+    held.emplace_back("pids", controllers.pids ? cgroup->pids_holder() : "RLIMIT_NPROC in a user namespace of its own");
+  }
+  if (limits.cpus_milli) {
+    held.emplace_back("cpus", controllers.cpu ? cgroup->cpus_holder() + ", and CPU affinity" : "CPU affinity");
+  }
   held.emplace_back("disk", "size of a private tmpfs");
   held.emplace_back("inodes", "size of a private tmpfs");
   if (limits.file_size) held.emplace_back("file_size", "RLIMIT_FSIZE");
   if (limits.open_files) held.emplace_back("open_files", "RLIMIT_NOFILE");
   if (limits.output) held.emplace_back("output", "the supervisor's pumps");
   isolation.not_held = child.notes;
-  if (sample_memory) {
+  if (limits.memory && !controllers.memory) {
     isolation.not_held.push_back("memory of the kernel on the payload's behalf (pipes, sockets) is not counted without a cgroup");
   }
-  if (limits.cpu_time) {
+  if (parent != nullptr && !parent->reason().empty() && ((limits.memory && !controllers.memory) || (limits.pids && !controllers.pids))) {
+    isolation.not_held.push_back("no cgroup holds memory and processes: " + parent->reason());
+  }
+  if (limits.cpu_time && !(cgroup && cgroup->counts_cpu_time())) {
     isolation.not_held.push_back("CPU time of processes that live between two looks and whose parent does not wait for them is not counted without a cgroup");
   }
   if (!facts.root_identity && ::getgroups(0, nullptr) > 1) {
@@ -293,10 +347,16 @@ class Run {
   }
 
   Status all() {
-    const uint64_t start_ns = sys::monotonic_ns();
+    uint64_t start_ns = sys::monotonic_ns();
+    // Before everything that it outlives: the leaf is removed when the sandbox is dead, whatever goes wrong.
+    std::optional<SandboxCgroup> cgroup = SBX_TRY(make_cgroup(spec_, options_.cgroups));
+    const uint64_t cgroup_ns = sys::monotonic_ns();
+    int64_t cgroup_us = static_cast<int64_t>((cgroup_ns - start_ns) / 1000);
+    if (options_.cgroups != nullptr) cgroup_us += options_.cgroups->take_spent_us();
+    start_ns = cgroup_ns;
     result_.kept_directories.resize(options_.keep_directories.size());
-    // Until the cgroup controllers are in use, sampling holds the memory limit.
-    const bool sample_memory = spec_.limits.memory.has_value();
+    const Controllers held = held_by(cgroup);
+    const bool sample_memory = spec_.limits.memory.has_value() && !held.memory;
     HostIdentity identity = SBX_TRY(choose_identity(facts_));
     const Filter filter = SBX_TRY(choose_filter(spec_, sample_memory));
     std::unique_ptr<Stdio> stdio = SBX_TRY(Stdio::prepare(options_.stdio, spec_.limits.output ? spec_.limits.output->value : 0));
@@ -311,9 +371,12 @@ class Run {
     const size_t space_index = add_space_directory(plan_options.keep);
     plan_options.terminal = stdio->needs_pty();
     plan_options.terminal_setup = stdio->pty_setup();
+    plan_options.pids_controller = held.pids;
+    plan_options.cpu_controller = held.cpu;
+    plan_options.show_cgroup = cgroup && cgroup->in_v2() && spec_.namespaces.cgroup && !spec_.hardening.nested_userns;
     plan_options.data_limit = sample_memory ? data_limit(spec_.limits) : 0;
     const std::unique_ptr<ns::PlannedChild> child = SBX_TRY(plan(plan_options, identity));
-    fill_isolation(result_.outcome, spec_, facts_, *child, filter, sample_memory);
+    fill_isolation(result_.outcome, spec_, facts_, *child, filter, cgroup, options_.cgroups);
     if (identity.owner) result_.outcome.isolation.identity = "the uid of the owner of a shared directory";
     std::vector<std::string>& not_held = result_.outcome.isolation.not_held;
     not_held.insert(not_held.end(), notes_.begin(), notes_.end());
@@ -323,6 +386,7 @@ class Run {
     input.child = child.get();
     input.ids = {spec_.identity.uid, identity.uid, spec_.identity.gid, identity.gid};
     input.root_identity = facts_.root_identity;
+    input.cgroup = cgroup ? &*cgroup : nullptr;
     SBX_TRY(connect(*stdio, identity, input));
     const uint64_t clone_ns = sys::monotonic_ns();
     Launched launched = SBX_TRY(launch(input));
@@ -332,13 +396,14 @@ class Run {
     supervise_input.spec = &spec_;
     supervise_input.launched = &launched;
     supervise_input.stdio = stdio.get();
+    supervise_input.cgroup = input.cgroup;
     supervise_input.sample_memory = sample_memory;
     supervise_input.space_slot = space_index < child->keep_slots.size() ? child->keep_slots[space_index] : -1;
     supervise_input.forward_signals = options_.forward_signals;
     SuperviseResult run = supervise(supervise_input);
 
     Outcome& outcome = result_.outcome;
-    fill_setup_times(outcome, launched.page(), start_ns, clone_ns, run.exec_ns);
+    fill_setup_times(outcome, launched.page(), cgroup_us, start_ns, clone_ns, run.exec_ns);
     outcome.out = stdio->result(1);
     outcome.err = stdio->result(2);
     // What the payload wrote beyond the limit was never read: nobody knows how much it was.
@@ -352,7 +417,7 @@ class Run {
       return Error(ErrorKind::system, std::string("the sandbox died while it was being set up (") +
                                           ns::stage_name(static_cast<ns::Stage>(std::min(page.stage, ns::kStageCount - 1))) + ")");
     }
-    fill_usage(outcome, run);
+    fill_usage(outcome, run, cgroup);
     fill_verdict(outcome, run);
     outcome.limits_hit = std::move(run.limits_hit);
     outcome.denials = std::move(run.denials);

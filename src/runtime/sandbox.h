@@ -15,6 +15,8 @@
 
 namespace sbx::runtime {
 
+class CgroupParent;
+
 // Where an output stream of the payload goes. Both may be set.
 struct OutputPlan {
   int forward_fd = -1;      // borrowed; -1: not forwarded
@@ -37,6 +39,9 @@ struct RunOptions {
   // Directories inside whose descriptors shall come back (artifact collection): targets of private directories and
   // overlays. An overlay's descriptor is that of its upper directory.
   std::vector<std::string> keep_directories;
+  // Where the sandbox's cgroup is made; borrowed. nullptr, or what has no controllers: sampling and rlimits hold the
+  // limits (outcome.isolation says what did).
+  CgroupParent* cgroups = nullptr;
 };
 
 struct RunResult {

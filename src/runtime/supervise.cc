@@ -114,6 +114,7 @@ class Supervisor {
     in_.stdio->drain(out_.forced || out_.caught_signal != 0 ? kDrainMs : -1, signals_.fd());
     check_output();
     final_look();
+    if (in_.cgroup != nullptr) settle(in_.cgroup->counts());
     in_.stdio->finish();
     if (denials_) {
       out_.denials_overflowed = denials_->overflowed();
@@ -128,19 +129,27 @@ class Supervisor {
     return found == in_.spec->origins.end() ? "" : found->second;
   }
 
-  void hit(const char* name, const char* key, std::string value, const char* enforced_by) {
+  void hit(const char* name, const char* key, std::string value, const char* enforced_by, uint64_t count = 1) {
     for (LimitHit& known : out_.limits_hit) {
       if (known.name == name) {
-        ++known.count;
+        known.count += count;
         return;
       }
     }
-    out_.limits_hit.push_back({name, std::move(value), origin(key), enforced_by, 1});
+    out_.limits_hit.push_back({name, std::move(value), origin(key), enforced_by, count});
+  }
+
+  Controllers held() const { return in_.cgroup != nullptr ? in_.cgroup->controllers() : Controllers{}; }
+  bool cgroup_counts_cpu() const { return in_.cgroup != nullptr && in_.cgroup->counts_cpu_time(); }
+  // Whether anything is left that only a look at every process can tell.
+  bool must_sample() const {
+    return in_.sample_memory || (limits_.pids && !held().pids) || (limits_.cpu_time && !cgroup_counts_cpu());
   }
 
   void end_it(Verdict verdict) {
     if (!out_.forced) out_.forced = verdict;
     in_.launched->send_signal(SIGKILL);
+    if (in_.cgroup != nullptr) in_.cgroup->kill();
   }
 
   Status watch(int fd, uint64_t tag) {
@@ -226,7 +235,7 @@ class Supervisor {
     if (!out_.handed_over[0].valid()) return Error(ErrorKind::resource, "the sandbox's /proc was not handed over");
     if (in_.sample_memory) host_shared_before_ = host_shared_bytes();
     sampler_.emplace(out_.handed_over[0].get());
-    if (limits_.cpu_time || in_.sample_memory || limits_.pids) {
+    if (limits_.cpu_time || limits_.memory || limits_.pids) {
       look_ = make_timer(kFirstLookMs, kLookMs);
       SBX_TRY(watch(look_.get(), kLook));
     }
@@ -252,18 +261,62 @@ class Supervisor {
   }
 
   void look() {
-    const TreeLook tree = sampler_->look();
     uint64_t disk = 0;
     look_at_disk(disk);
+    if (in_.cgroup != nullptr && look_at_cgroup()) return;
+    if (must_sample()) look_at_tree(disk);
+  }
+
+  // True: the sandbox has been ended.
+  bool look_at_cgroup() {
+    const CgroupCounts counts = in_.cgroup->counts();
+    current_peak_ = std::max(current_peak_, counts.memory_current.value_or(0));
+    if (counts.oom_kills > 0) {
+      // With memory.oom.group all are dead already; v1 has killed one of them.
+      judge_oom(counts);
+      return true;
+    }
+    const std::optional<int64_t> cpu_us = counts.cpu_us();
+    if (!limits_.cpu_time || !cpu_us || *cpu_us < limits_.cpu_time->value * 1000) return false;
+    if (out_.forced) return true;  // and dying
+    hit("cpu_time", "limits.cpu_time", format_duration(*limits_.cpu_time), "cgroup");
+    end_it(Verdict::cpu_time);
+    return true;
+  }
+
+  void judge_oom(const CgroupCounts& counts) {
+    if (oom_seen_) return;
+    oom_seen_ = true;
+    // Somebody else's limit, the host's or that of a cgroup around us, is no limit of this run.
+    if (limits_.memory && counts.memory_refused > 0) hit("memory", "limits.memory", format_size(*limits_.memory), "cgroup");
+    end_it(Verdict::out_of_memory);
+  }
+
+  // The last word of the kernel's counters, when nothing of the sandbox lives any more.
+  void settle(CgroupCounts counts) {
+    if (!counts.memory_peak && current_peak_ > 0) counts.memory_current = current_peak_;
+    if (counts.oom_kills > 0) judge_oom(counts);
+    if (limits_.pids && counts.pids_refused > 0) {
+      hit("pids", "limits.pids", std::to_string(*limits_.pids), "cgroup", counts.pids_refused);
+    }
+    if (limits_.cpu_time && !out_.forced && counts.cpu_us() && *counts.cpu_us() >= limits_.cpu_time->value * 1000) {
+      hit("cpu_time", "limits.cpu_time", format_duration(*limits_.cpu_time), "cgroup");
+      if (out_.payload_ended && WIFSIGNALED(out_.wait_status)) out_.forced = Verdict::cpu_time;
+    }
+    out_.counts = counts;
+  }
+
+  void look_at_tree(uint64_t disk) {
+    const TreeLook tree = sampler_->look();
     out_.sampled = true;
     out_.peak_threads = std::max(out_.peak_threads, tree.threads);
-    if (limits_.pids && tree.threads >= *limits_.pids) {
+    if (limits_.pids && !held().pids && tree.threads >= *limits_.pids) {
       if (!pids_full_) hit("pids", "limits.pids", std::to_string(*limits_.pids), "rlimit");
       pids_full_ = true;
     } else {
       pids_full_ = false;
     }
-    if (limits_.cpu_time && tree.cpu_us >= limits_.cpu_time->value * 1000) {
+    if (limits_.cpu_time && !cgroup_counts_cpu() && tree.cpu_us >= limits_.cpu_time->value * 1000) {
       hit("cpu_time", "limits.cpu_time", format_duration(*limits_.cpu_time), "sampling");
       end_it(Verdict::cpu_time);
       return;
@@ -308,7 +361,7 @@ class Supervisor {
     const int64_t cpu_us = out_.usage.ru_utime.tv_sec * 1000000 + out_.usage.ru_utime.tv_usec +
                            out_.usage.ru_stime.tv_sec * 1000000 + out_.usage.ru_stime.tv_usec;
     // A process that RLIMIT_CPU stopped, or the last look came too late.
-    if (limits_.cpu_time && !out_.forced && cpu_us >= limits_.cpu_time->value * 1000) {
+    if (limits_.cpu_time && !cgroup_counts_cpu() && !out_.forced && cpu_us >= limits_.cpu_time->value * 1000) {
       hit("cpu_time", "limits.cpu_time", format_duration(*limits_.cpu_time), "rlimit");
       if (out_.payload_ended && WIFSIGNALED(out_.wait_status)) out_.forced = Verdict::cpu_time;
     }
@@ -409,6 +462,8 @@ class Supervisor {
   UniqueFd epoll_, wall_, look_, grace_;
   std::optional<TreeSampler> sampler_;
   std::optional<DenialLog> denials_;
+  bool oom_seen_ = false;
+  uint64_t current_peak_ = 0;  // where the kernel keeps no memory.peak
   bool disk_full_ = false, inodes_full_ = false, pids_full_ = false, output_seen_ = false;
   bool continuing_ = false;  // init has not acknowledged our SIGCONT yet
   uint64_t stopped_ns_ = 0;

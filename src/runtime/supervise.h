@@ -14,6 +14,7 @@ struct SuperviseInput {
   const SandboxSpec* spec = nullptr;
   Launched* launched = nullptr;
   Stdio* stdio = nullptr;
+  const SandboxCgroup* cgroup = nullptr;  // nullptr: everything by looking at the tree
   bool sample_memory = false;     // no controller holds memory: look at the tree
   int space_slot = -1;            // the slot whose descriptor lies on the private tmpfs
   bool forward_signals = true;
@@ -32,6 +33,7 @@ struct SuperviseResult {
   bool listening = false;         // denials were reported
   struct rusage usage {};
   Micros wall;
+  CgroupCounts counts;            // the kernel's own, at the end
   uint64_t peak_bytes = 0;        // by sampling
   uint64_t peak_threads = 0;
   bool sampled = false;

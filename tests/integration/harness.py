@@ -429,7 +429,20 @@ _SYSTEM_NEEDS = {
     "ipv6": lambda ctx: os.path.exists("/proc/net/if_inet6"),
     "userns": lambda ctx: ctx.run(["unshare", "-U", "-r", "true"]).status == 0,
     "pyenv": lambda ctx: find_pyenv() is not None,
+    "cgroup": lambda ctx: cgroup_holder(ctx) is not None,
+    "cgroup-v2": lambda ctx: "v2" in (cgroup_holder(ctx) or ""),
 }
+
+
+_CGROUP_HOLDERS = {}
+
+
+def cgroup_holder(ctx):
+    """What holds the memory limit for this identity ("cgroup v2 memory.max"); None: no controller is to be had."""
+    if ctx.user not in _CGROUP_HOLDERS:
+        done = ctx.sbx("exec", "--require", "cgroup", "--", "true", result=True)
+        _CGROUP_HOLDERS[ctx.user] = done.result["isolation"]["limits_held_by"]["memory"] if done.status == 0 else None
+    return _CGROUP_HOLDERS[ctx.user]
 
 
 def find_pyenv():

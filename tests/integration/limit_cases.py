@@ -67,7 +67,7 @@ def many(t):
 def memfd(t):
     done = hostile(t, "memfd", "--memory", "256M", "--disk", "64M")
     if done.status == 137:
-        t.expect(done, verdict="out_of_memory")
+        t.expect(done, status=137, verdict="out_of_memory")
     else:
         t.match(done.text, r"^refused \d+ (\d|[0-9]{2}|1\d\d|2[0-4]\d)$", "what was refused")
 

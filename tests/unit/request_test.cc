@@ -84,6 +84,7 @@ HostFacts some_facts(const TemporaryDirectory& directory) {
 // A tool that certainly exists, so that no language needs to be installed: bash runs as itself.
 RunRequest bash_request(const std::string& file) {
   RunRequest request;
+  request.cgroup_parent = "none";
   request.program = {ProgramSource::Kind::file, file};
   request.language = "bash";
   request.stdin_file = "/dev/null";
@@ -377,6 +378,7 @@ TEST_CASE("exec: the command is taken as it stands, a relative one from the work
   const TemporaryDirectory directory;
   FakeEngine fake;
   RunRequest request;
+  request.cgroup_parent = "none";
   request.exec = true;
   request.tty = TtyMode::never;
   request.command = {"/usr/bin/env", "-i"};
@@ -396,6 +398,7 @@ TEST_CASE("exec: the command is taken as it stands, a relative one from the work
 TEST_CASE("exec of a file that is here but not inside says how to share it") {
   const TemporaryDirectory directory;
   RunRequest request;
+  request.cgroup_parent = "none";
   request.exec = true;
   request.command = {directory.file("bin/tool", "#!/bin/sh\n", 0755)};
   FakeEngine fake;

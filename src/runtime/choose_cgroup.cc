@@ -1,0 +1,440 @@
+#include "runtime/choose_cgroup.h"
+
+#include <sys/vfs.h>
+#include <sys/xattr.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/sys.h"
+#include "base/text.h"
+
+namespace sbx::runtime {
+namespace {
+
+constexpr char kSupervisorLeaf[] = "sbx-sup";
+constexpr char kRootDirectory[] = "sbx";
+constexpr Controllers kWanted{true, true, true};
+constexpr int kMoveRounds = 16;  // over processes that fork while they are moved
+constexpr decltype(statfs::f_type) kCgroup2Magic = 0x63677270;
+
+int64_t now_us() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * int64_t{1000000} + now.tv_nsec / 1000;
+}
+
+// mountinfo writes blanks and backslashes as \040 and the like (proc_pid_mountinfo(5)).
+std::string unescape(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto octal = [&](size_t at) { return at < text.size() && text[at] >= '0' && text[at] <= '7'; };
+    if (text[i] == '\\' && octal(i + 1) && octal(i + 2) && octal(i + 3)) {
+      out += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
+      i += 3;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+// Where the cgroup `own` lies when `root` of its tree is mounted at `mount`; "": outside.
+std::string path_in_mount(const std::string& mount, const std::string& root, const std::string& own) {
+  if (own.empty() || own.find("/..") != std::string::npos) return "";
+  if (root == "/" ) return own == "/" ? mount : mount + own;
+  if (own == root) return mount;
+  if (path_is_under(own, root)) return mount + own.substr(root.size());
+  return "";
+}
+
+bool may_write(const std::string& directory, const char* file) {
+  return ::faccessat(AT_FDCWD, join_path(directory, file).c_str(), W_OK, AT_EACCESS) == 0;
+}
+
+bool may_divide(const std::string& directory) {
+  return may_write(directory, ".") && may_write(directory, "cgroup.procs") && may_write(directory, "cgroup.subtree_control");
+}
+
+// systemd marks what it hands over: trusted.delegate for units of the system, user.delegate too since version 251.
+bool marked_delegated(const std::string& directory) {
+  for (const char* name : {"user.delegate", "trusted.delegate"}) {
+    char value = '0';
+    if (::getxattr(directory.c_str(), name, &value, 1) == 1 && value == '1') return true;
+  }
+  return false;
+}
+
+// The root of the whole tree, as opposed to that of a cgroup namespace, has no type.
+bool is_tree_root(const std::string& directory) { return !sys::stat(join_path(directory, "cgroup.type")).ok(); }
+
+std::vector<std::string> processes_of(const std::string& directory) {
+  Result<std::string> text = read_file(join_path(directory, "cgroup.procs"), size_t{4} << 20);
+  std::vector<std::string> pids;
+  if (!text.ok()) return pids;
+  for (const std::string& line : split(text.value(), '\n')) {
+    if (!line.empty()) pids.push_back(line);
+  }
+  return pids;
+}
+
+std::string common_directory(const std::string& left, const std::string& right) {
+  std::string common = left;
+  while (!path_is_under(right, common)) common = dir_name(common);
+  return common;
+}
+
+std::string in_quotes(const std::string& text) { return "'" + printable(text) + "'"; }
+
+}  // namespace
+
+CgroupView parse_cgroup_view(std::string_view cgroup, std::string_view mountinfo) {
+  std::string own_v2;
+  std::map<std::string, std::string> own_v1;  // controller → path
+  for (const std::string& line : split(cgroup, '\n')) {
+    const size_t first = line.find(':');
+    const size_t second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string path = line.substr(second + 1);
+    const std::string names = line.substr(first + 1, second - first - 1);
+    if (names.empty()) own_v2 = path;
+    else
+      for (const std::string& name : split(names, ',')) own_v1[name] = path;
+  }
+  CgroupView view;
+  const std::pair<const char*, CgroupV1Tree::Kind> kinds[] = {
+      {"memory", CgroupV1Tree::Kind::memory}, {"pids", CgroupV1Tree::Kind::pids}, {"cpu", CgroupV1Tree::Kind::cpu}};
+  for (const std::string& line : split(mountinfo, '\n')) {
+    const size_t dash = line.find(" - ");
+    if (dash == std::string::npos) continue;
+    const std::vector<std::string> fields = split(line.substr(0, dash), ' ');
+    const std::vector<std::string> more = split(line.substr(dash + 3), ' ');
+    if (fields.size() < 5 || more.size() < 3) continue;
+    const std::string root = unescape(fields[3]), mount = unescape(fields[4]);
+    if (more[0] == "cgroup2" && view.v2_root.empty()) {
+      view.v2_root = mount;
+      view.v2_own = path_in_mount(mount, root, own_v2);
+    }
+    if (more[0] != "cgroup") continue;
+    const std::vector<std::string> options = split(more[2], ',');
+    for (const auto& [name, kind] : kinds) {
+      if (std::find(options.begin(), options.end(), name) == options.end()) continue;
+      if (std::any_of(view.v1.begin(), view.v1.end(), [kind = kind](const CgroupView::V1& seen) { return seen.kind == kind; })) continue;
+      std::string own = path_in_mount(mount, root, own_v1[name]);
+      view.v1.push_back({kind, own.empty() ? mount : own});
+    }
+  }
+  return view;
+}
+
+// ---- the leaves of one sandbox ---------------------------------------------------------------------------------------
+
+std::string SandboxCgroup::memory_holder() const {
+  if (!controllers_.memory) return "";
+  return v2_controllers_.memory ? "cgroup v2 memory.max, without swap" : "cgroup v1 memory.limit_in_bytes, without swap";
+}
+std::string SandboxCgroup::pids_holder() const {
+  if (!controllers_.pids) return "";
+  return v2_controllers_.pids ? "cgroup v2 pids.max" : "cgroup v1 pids.max";
+}
+std::string SandboxCgroup::cpus_holder() const {
+  if (!controllers_.cpu) return "";
+  return v2_controllers_.cpu ? "cgroup v2 cpu.max" : "cgroup v1 cpu.cfs_quota_us";
+}
+
+Status SandboxCgroup::admit(pid_t pid) const { return leaf_ ? leaf_->admit(pid) : Status{}; }
+
+std::vector<int> SandboxCgroup::tasks() const {
+  std::vector<int> tasks;
+  for (const CgroupV1Leaf& leaf : v1_) tasks.push_back(leaf.tasks());
+  return tasks;
+}
+
+CgroupCounts SandboxCgroup::counts() const {
+  CgroupCounts counts;
+  if (leaf_) leaf_->read_counts(counts);
+  for (const CgroupV1Leaf& leaf : v1_) leaf.read_counts(counts);
+  return counts;
+}
+
+void SandboxCgroup::kill() const {
+  if (leaf_) leaf_->kill();
+}
+
+void SandboxCgroup::remove() {
+  v1_.clear();
+  leaf_.reset();
+}
+
+// ---- where they are made ---------------------------------------------------------------------------------------------
+
+CgroupParent::CgroupParent(CgroupParent&& other) noexcept
+    : directory_(std::move(other.directory_)),
+      path_(std::move(other.path_)),
+      v2_controllers_(other.v2_controllers_),
+      v1_controllers_(other.v1_controllers_),
+      v1_(std::move(other.v1_)),
+      reason_(std::move(other.reason_)),
+      remedy_(std::move(other.remedy_)),
+      moved_from_(std::exchange(other.moved_from_, "")),
+      made_(other.made_),
+      spent_us_(other.spent_us_) {}
+
+CgroupParent::~CgroupParent() {
+  if (moved_from_.empty()) return;
+  // Back as it was: a cgroup with controllers for its children takes no process.
+  for (const char* word : {"-cpu", "-pids", "-memory"}) (void)write_cgroup_file(directory_.get(), "cgroup.subtree_control", word);
+  (void)write_cgroup_file(directory_.get(), "cgroup.procs", "0");
+  ::unlinkat(directory_.get(), kSupervisorLeaf, AT_REMOVEDIR);
+}
+
+void CgroupParent::reap_stale() const {
+  // The next run of the same user cleans up after a supervisor that was killed. Its sandbox died with it.
+  if (directory_.valid()) {
+    for (const std::string& name : stale_leaves(directory_.get())) {
+      Result<UniqueFd> leaf = sys::openat(directory_.get(), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+      if (!leaf.ok()) continue;
+      (void)write_cgroup_file(leaf.value().get(), "cgroup.kill", "1");
+      ::unlinkat(leaf.value().get(), "box", AT_REMOVEDIR);
+      ::unlinkat(directory_.get(), name.c_str(), AT_REMOVEDIR);
+    }
+  }
+  for (const CgroupV1Tree& tree : v1_) {
+    for (const std::string& name : stale_leaves(tree.directory.get())) ::unlinkat(tree.directory.get(), name.c_str(), AT_REMOVEDIR);
+  }
+}
+
+Result<SandboxCgroup> CgroupParent::make(const CgroupLimits& limits, bool inner) {
+  const auto in_stage = [](Error error) { return std::move(error).with_context("cannot set up the sandbox's cgroup").with_stage("cgroup"); };
+  if (made_ == 0) reap_stale();
+  const std::string name = leaf_name(made_++);
+  SandboxCgroup cgroup;
+  cgroup.controllers_ = controllers();
+  cgroup.v2_controllers_ = v2_controllers_;
+  if (directory_.valid()) {
+    Result<CgroupLeaf> leaf = CgroupLeaf::create(directory_.get(), name, inner);
+    if (!leaf.ok()) return in_stage(leaf.take_error()).with_origin(path_);
+    cgroup.leaf_.emplace(leaf.take());
+    Status limited = cgroup.leaf_->set_limits(limits, v2_controllers_);
+    if (!limited.ok()) return in_stage(limited.take_error()).with_origin(path_);
+  }
+  for (const CgroupV1Tree& tree : v1_) {
+    Result<CgroupV1Leaf> leaf = CgroupV1Leaf::create(tree, name);
+    if (!leaf.ok()) return in_stage(leaf.take_error());
+    Status limited = leaf.value().set_limits(limits);
+    if (!limited.ok()) return in_stage(limited.take_error());
+    cgroup.v1_.push_back(leaf.take());
+  }
+  return cgroup;
+}
+
+// ---- the choice ------------------------------------------------------------------------------------------------------
+
+void CgroupChoice::lacks(std::string reason, std::string remedy) {
+  // The last one tried is the nearest to success; its remedy counts.
+  parent_.reason_ = std::move(reason);
+  parent_.remedy_ = std::move(remedy);
+}
+
+// Makes the cgroup at `path` the parent of leaves: empties it, then switches controllers on for its children.
+Status CgroupChoice::divide(const std::string& path, bool move_others) {
+  UniqueFd directory = SBX_TRY(sys::open(path, O_RDONLY | O_DIRECTORY));
+  const std::string own = std::to_string(::getpid());
+  bool moved = false;
+  for (int round = 0; !is_tree_root(path); ++round) {
+    const std::vector<std::string> pids = processes_of(path);
+    if (pids.empty()) break;
+    const bool others = pids.size() > 1 || pids[0] != own;
+    if (others && !move_others) {
+      return Error(ErrorKind::unsupported, in_quotes(path) + " holds other processes too, and controllers can be had only for one that holds none")
+          .with_hint("--cgroup-parent " + shell_quote(path) + " lets sbx move them aside into " + join_path(path, kSupervisorLeaf));
+    }
+    if (round == kMoveRounds) return Error(ErrorKind::system, "the processes in " + in_quotes(path) + " cannot be moved aside");
+    const Status made = sys::mkdirat(directory.get(), kSupervisorLeaf, 0755);
+    if (!made.ok() && made.error().errnum() != EEXIST) return made;
+    const UniqueFd leaf = SBX_TRY(sys::openat(directory.get(), kSupervisorLeaf, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+    for (const std::string& pid : pids) {
+      Status put = write_cgroup_file(leaf.get(), "cgroup.procs", pid);
+      if (!put.ok() && put.error().errnum() != ESRCH) return put;
+      moved = moved || (put.ok() && !move_others);
+    }
+  }
+  parent_.v2_controllers_ = enable_controllers(directory.get(), kWanted);
+  parent_.directory_ = std::move(directory);
+  parent_.path_ = path;
+  if (moved) parent_.moved_from_ = path;
+  return {};
+}
+
+Status CgroupChoice::use_named(const std::string& path) {
+  const auto wrong = [&](const std::string& what, const std::string& hint) {
+    return Error(ErrorKind::usage, in_quotes(path) + " " + what).with_origin("flag --cgroup-parent").with_hint(hint);
+  };
+  Result<std::string> real = sys::realpath(path);
+  if (!real.ok()) return wrong("cannot be opened: " + errno_text(real.error().errnum()), "name a directory of the cgroup v2 tree, for instance " + (view_.v2_own.empty() ? "/sys/fs/cgroup" : view_.v2_own));
+  struct statfs info {};
+  if (::statfs(real.value().c_str(), &info) != 0 || info.f_type != kCgroup2Magic) {
+    return wrong("is not a directory of the cgroup v2 tree", "cgroup v2 is mounted at " + (view_.v2_root.empty() ? std::string("no place here") : view_.v2_root));
+  }
+  if (!may_divide(real.value())) {
+    return wrong("cannot be written by us", "let it be delegated (systemd: Delegate=yes), or chown it, its cgroup.procs and its cgroup.subtree_control");
+  }
+  // Processes may be put somewhere only by who may write the nearest cgroup above both places (cgroup-v2.rst,
+  // "Delegation Containment").
+  if (!view_.v2_own.empty() && wish_.uid != 0) {
+    const std::string common = common_directory(real.value(), view_.v2_own);
+    if (!may_write(common, "cgroup.procs")) {
+      return wrong("cannot be entered from " + in_quotes(view_.v2_own) + ", where sbx runs: " + in_quotes(join_path(common, "cgroup.procs")) + " is not ours to write",
+                   "start sbx inside the delegated cgroup");
+    }
+  }
+  Status divided = divide(real.value(), true);
+  if (!divided.ok()) return divided.take_error().with_origin("flag --cgroup-parent");
+  return {};
+}
+
+bool CgroupChoice::use_own() {
+  const std::string& own = view_.v2_own;
+  if (own.empty() || own == view_.v2_root) {
+    // The tree's own root is root's (use_root); that of a container's namespace is what the container was given.
+    if (own.empty() || is_tree_root(own)) return false;
+  } else if (base_name(own) == kSupervisorLeaf) {
+    // A sandbox runtime above us has already divided the cgroup around us.
+    const std::string above = dir_name(own);
+    if (!may_divide(above) || !divide(above, false).ok()) return false;
+    return parent_.v2_controllers_.any();
+  } else if (!marked_delegated(own)) {
+    Result<struct stat> info = sys::stat(own);
+    const bool given = wish_.uid != 0 && info.ok() && info.value().st_uid == wish_.uid;
+    // All below user@UID.service belongs to the user, but it is the user manager that administers it.
+    if (!given || own.find("/user@") != std::string::npos) return false;
+  }
+  if (!may_divide(own)) {
+    lacks("our own cgroup " + in_quotes(own) + " is not ours to divide", "in a container, mount its cgroup writable: podman run --security-opt unmask=/sys/fs/cgroup, or docker run --cgroupns=private --privileged");
+    return false;
+  }
+  Status divided = divide(own, false);
+  if (!divided.ok()) {
+    lacks(divided.error().text(), divided.error().hint());
+    return false;
+  }
+  if (parent_.v2_controllers_.any()) return true;
+  lacks("our own cgroup " + in_quotes(own) + " has no controllers", "");
+  return false;
+}
+
+void CgroupChoice::use_scope() {
+  const Result<std::string> offered = read_file(join_path(view_.v2_root, "cgroup.controllers"), 4096);
+  if (offered.ok() && !parse_controllers(offered.value()).any()) {
+    return lacks("the cgroup v2 tree here has no controllers (they are mounted as v1, which serves root only)",
+                 "boot with systemd.unified_cgroup_hierarchy=1");
+  }
+  UserScopeRequest request;
+  request.runtime_directory = wish_.runtime_directory;
+  request.uid = wish_.uid;
+  request.pid = static_cast<uint32_t>(::getpid());
+  request.unit = leaf_name(0) + ".scope";
+  Result<UserScope> scope = UserScope::request(request);
+  if (scope.ok()) {
+    scope_.emplace(scope.take());
+  } else {
+    lacks(scope.error().text(), "have one started, as root: loginctl enable-linger " + std::to_string(wish_.uid));
+  }
+}
+
+void CgroupChoice::use_root() {
+  Result<UniqueFd> root = sys::open(view_.v2_root, O_RDONLY | O_DIRECTORY);
+  if (!root.ok()) return;
+  (void)enable_controllers(root.value().get(), kWanted);
+  Status made = sys::mkdirat(root.value().get(), kRootDirectory, 0755);
+  if (!made.ok() && made.error().errnum() != EEXIST) {
+    lacks(made.error().text(), "mount the cgroup tree writable");
+    return;
+  }
+  Status divided = divide(join_path(view_.v2_root, kRootDirectory), false);
+  if (!divided.ok()) lacks(divided.error().text(), divided.error().hint());
+}
+
+void CgroupChoice::use_v1() {
+  for (const CgroupView::V1& tree : view_.v1) {
+    const Controllers& v2 = parent_.v2_controllers_;
+    bool* held = nullptr;
+    bool in_v2 = false;
+    switch (tree.kind) {
+      case CgroupV1Tree::Kind::memory: held = &parent_.v1_controllers_.memory, in_v2 = v2.memory; break;
+      case CgroupV1Tree::Kind::pids: held = &parent_.v1_controllers_.pids, in_v2 = v2.pids; break;
+      case CgroupV1Tree::Kind::cpu: held = &parent_.v1_controllers_.cpu, in_v2 = v2.cpu; break;
+    }
+    if (in_v2 || !may_write(tree.own, ".")) continue;
+    Result<UniqueFd> directory = sys::open(tree.own, O_RDONLY | O_DIRECTORY);
+    if (!directory.ok()) continue;
+    parent_.v1_.push_back({tree.kind, directory.take()});
+    *held = true;
+  }
+}
+
+CgroupChoice CgroupChoice::begin(const CgroupWish& wish) {
+  Result<std::string> cgroup = read_file("/proc/self/cgroup", 65536);
+  Result<std::string> mountinfo = read_file("/proc/self/mountinfo", size_t{8} << 20);
+  CgroupView view;
+  if (cgroup.ok() && mountinfo.ok()) view = parse_cgroup_view(cgroup.value(), mountinfo.value());
+  return begin(wish, view);
+}
+
+CgroupChoice CgroupChoice::begin(const CgroupWish& wish, const CgroupView& view) {
+  const int64_t start = now_us();
+  CgroupChoice choice;
+  choice.wish_ = wish;
+  choice.view_ = view;
+  CgroupParent& parent = choice.parent_;
+  if (wish.parent == "none") {
+    choice.lacks("--cgroup-parent none forbids it", "leave it out");
+  } else if (!wish.parent.empty()) {
+    Status named = choice.use_named(wish.parent);
+    if (!named.ok()) choice.error_ = named.take_error();
+  } else if (view.v2_root.empty() && view.v1.empty()) {
+    choice.lacks("no cgroup tree is mounted here", "mount one: mount -t cgroup2 none /sys/fs/cgroup");
+  } else {
+    if (!view.v2_root.empty() && !choice.use_own()) {
+      if (wish.uid != 0) choice.use_scope();
+      else if (is_tree_root(view.v2_root)) choice.use_root();
+    }
+    if (wish.uid == 0 && !parent.v2_controllers_.all()) choice.use_v1();
+  }
+  parent.spent_us_ = now_us() - start;
+  return choice;
+}
+
+Result<CgroupParent> CgroupChoice::finish() {
+  if (error_) return std::move(*error_);
+  const int64_t start = now_us();
+  if (scope_) {
+    Status ready = scope_->finish();
+    if (ready.ok()) {
+      // We stand somewhere else now.
+      Result<std::string> cgroup = read_file("/proc/self/cgroup", 65536);
+      Result<std::string> mountinfo = read_file("/proc/self/mountinfo", size_t{8} << 20);
+      if (cgroup.ok() && mountinfo.ok()) view_ = parse_cgroup_view(cgroup.value(), mountinfo.value());
+      ready = view_.v2_own.empty() ? Status(Error(ErrorKind::system, "the scope lies outside of what is mounted"))
+                                   : divide(view_.v2_own, false);
+      parent_.moved_from_.clear();  // the scope vanishes with us
+    }
+    if (!ready.ok()) lacks(ready.error().text(), ready.error().hint());
+    scope_.reset();
+  }
+  const Controllers missing = without(kWanted, parent_.controllers());
+  if (!missing.any()) {
+    parent_.reason_.clear();
+    parent_.remedy_.clear();
+  } else if (parent_.reason_.empty()) {
+    parent_.reason_ = parent_.usable() ? "the cgroup above us has no controller for " + names_of(missing)
+                                       : "no cgroup can be had here";
+    parent_.remedy_ = "have it delegated, or boot with systemd.unified_cgroup_hierarchy=1";
+  }
+  parent_.spent_us_ += now_us() - start;
+  return std::move(parent_);
+}
+
+}  // namespace sbx::runtime
