@@ -13,6 +13,7 @@ constexpr Command kCommands[] = {
     {"run", "run source code with a language runner", run_command},
     {"exec", "run any command in the same sandbox", exec_command},
     {"langs", "languages: known, found here, and what brings the rest", langs_command},
+    {"doctor", "what this host allows, and what mends the rest", doctor_command},
     {"policy", "the policies there are, and what they say", policy_command},
 };
 

@@ -27,6 +27,7 @@ std::span<const Command> commands();
 int run_command(const Invocation& invocation);     // sbx run
 int exec_command(const Invocation& invocation);    // sbx exec
 int langs_command(const Invocation& invocation);   // sbx langs
+int doctor_command(const Invocation& invocation);  // sbx doctor
 int policy_command(const Invocation& invocation);  // sbx policy
 
 // Runs the command that the words name. The exit status of the program.

@@ -1,6 +1,7 @@
 #include "ns/build_plan.h"
 
 #include <linux/capability.h>
+#include <linux/openat2.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -38,8 +39,27 @@ std::string escape_overlay(const std::string& path) {
   return escaped;
 }
 
-Result<UniqueFd> clone_tree(const std::string& path) {
-  const long fd = ::syscall(SYS_open_tree, AT_FDCWD, path.c_str(), OPEN_TREE_CLONE | O_CLOEXEC | SBX_AT_RECURSIVE);
+// A source of a mount, looked at: what is cloned later is what was looked at, where the descriptor is valid.
+struct Source {
+  UniqueFd fd;
+  struct stat info {};
+};
+
+Result<Source> look_at(const BindOp& op) {
+  Source source;
+  if (op.no_links) {
+    source.fd = SBX_TRY(sys::openat2(AT_FDCWD, op.source, O_PATH, 0, RESOLVE_NO_SYMLINKS));
+    source.info = SBX_TRY(sys::fstat(source.fd.get()));
+  } else {
+    source.info = SBX_TRY(sys::stat(op.source));
+  }
+  return source;
+}
+
+Result<UniqueFd> clone_tree(const std::string& path, const UniqueFd& opened) {
+  const bool by_fd = opened.valid();
+  const long fd = ::syscall(SYS_open_tree, by_fd ? opened.get() : AT_FDCWD, by_fd ? "" : path.c_str(),
+                            OPEN_TREE_CLONE | O_CLOEXEC | SBX_AT_RECURSIVE | (by_fd ? AT_EMPTY_PATH : 0));
   if (fd < 0) return Error::from_errno(errno, "clone the tree " + quoted_path(path));
   return UniqueFd(static_cast<int>(fd));
 }
@@ -175,17 +195,18 @@ class PlanBuilder {
   }
 
   Status operation(const BindOp& op) {
-    Result<struct stat> looked = sys::stat(op.source);
+    Result<Source> looked = look_at(op);
     if (!looked.ok()) {
+      const int errnum = looked.error().errnum();
       if (op.optional) return {};
-      return Error(ErrorKind::usage, "cannot share " + quoted_path(op.source) + ": " + errno_text(looked.error().errnum()))
-          .with_origin(op.origin)
-          .with_hint("a mount of a policy that may be missing says: optional = true");
+      Error error = Error(ErrorKind::usage, "cannot share " + quoted_path(op.source) + ": " + errno_text(errnum)).with_origin(op.origin);
+      return std::move(error).with_hint(errnum == ELOOP ? "a link took its place while the sandbox was being set up; try again"
+                                                        : "a mount of a policy that may be missing says: optional = true");
     }
     begin_op("bind " + quoted_path(op.source) + " on " + quoted_path(op.target), op.origin);
-    const struct stat info = looked.take();
-    make_place(op.target, S_ISDIR(info.st_mode));
-    SBX_TRY(bring(op, info));
+    const Source source = looked.take();
+    make_place(op.target, S_ISDIR(source.info.st_mode));
+    SBX_TRY(bring(op, source));
     covers_.push_back({op.target, false});
     return {};
   }
@@ -199,7 +220,8 @@ class PlanBuilder {
   }
 
   // The step that brings the tree inside, by either of the two ways.
-  Status bring(const BindOp& op, const struct stat& info) {
+  Status bring(const BindOp& op, const Source& source) {
+    const struct stat& info = source.info;
     if (!options_.detached_trees) {
       Step& step = add(StepKind::bind);
       step.a = keep_string(op.source);
@@ -207,13 +229,13 @@ class PlanBuilder {
       step.n = info.st_dev;
       step.m = info.st_ino;
       step.attr = attributes(op);
-      step.flags = target_flags(op.target);
+      step.flags = target_flags(op.target) | (op.no_links ? kNoLinks : 0u);
       return {};
     }
     const auto replaced = options_.trees.find(spec_index_);
-    const bool original = replaced == options_.trees.end();
-    UniqueFd tree = original ? SBX_TRY(clone_tree(op.source)) : SBX_TRY(sys::dup(replaced->second));
-    const struct stat shown = original ? info : SBX_TRY(sys::fstat(tree.get()));
+    const bool is_copy = replaced != options_.trees.end();
+    UniqueFd tree = is_copy ? SBX_TRY(sys::dup(replaced->second)) : SBX_TRY(clone_tree(op.source, source.fd));
+    const struct stat shown = is_copy ? SBX_TRY(sys::fstat(tree.get())) : info;
     SBX_TRY(restrict_tree(op, shown, tree.get()));
     Step& step = add(StepKind::attach);
     step.b = relative(op.target);
@@ -382,6 +404,7 @@ class PlanBuilder {
       step.b = keep_string("0");
       step.n = 1;
     }
+    if (!op.subset_pid) bound_watches(op.target);
     for (const char* name : {"sys", "bus", "irq", "fs", "acpi", "scsi"}) {
       begin_op("mask " + quoted_path(op.target + "/" + name));
       Step& step = add(StepKind::clone_bind);
@@ -389,7 +412,7 @@ class PlanBuilder {
       step.attr = SBX_MOUNT_ATTR_RDONLY;
       step.flags = kOverSelf | kMayBeMissing;
     }
-    for (const char* name : {"kcore", "keys", "kmsg", "timer_list", "sysrq-trigger"}) {
+    for (const char* name : {"kcore", "keys", "kmsg", "timer_list", "sysrq-trigger", "cmdline", "locks", "interrupts"}) {
       begin_op("mask " + quoted_path(op.target + "/" + name));
       Step& step = add(StepKind::clone_bind);
       step.a = keep_string("dev/null");
@@ -397,6 +420,20 @@ class PlanBuilder {
       step.flags = kMayBeMissing;
     }
     return {};
+  }
+
+  // inotify is counted for the user who made the namespace too: without a bound of its own a sandbox could use up all
+  // that the caller has on the host, and nothing of the caller's would see files change any more.
+  void bound_watches(const std::string& proc) {
+    begin_op("bound the watches of files");
+    const std::pair<const char*, const char*> bounds[] = {{"max_inotify_instances", "32"}, {"max_inotify_watches", "32768"}};
+    for (const auto& [name, value] : bounds) {
+      Step& step = add(StepKind::write_to);
+      step.a = relative(proc + "/sys/user/" + name);
+      step.b = keep_string(value);
+      step.n = std::strlen(value);
+      step.flags = kMayBeMissing;  // a kernel without inotify
+    }
   }
 
   Status operation(const DevOp& op) {
@@ -412,9 +449,9 @@ class PlanBuilder {
       bind.read_only = false;
       bind.devices = true;
       bind.no_exec = true;
-      const struct stat info = SBX_TRY(sys::stat(bind.source));
+      const Source source = SBX_TRY(look_at(bind));
       make_place(bind.target, false);
-      SBX_TRY(bring(bind, info));
+      SBX_TRY(bring(bind, source));
       covers_.push_back({bind.target, false});
     }
     begin_op("devpts on " + quoted_path(op.target + "/pts"));
@@ -434,6 +471,7 @@ class PlanBuilder {
     lower.source = op.lower;
     lower.target = op.target;
     lower.idmap = true;
+    lower.no_links = true;
     lower.origin = op.origin;
     SBX_TRY(operation(lower));
     begin_op("overlay on " + quoted_path(op.target), op.origin);

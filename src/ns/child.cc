@@ -127,7 +127,21 @@ long move_to(const Step& step, int tree, const char* target) noexcept {
 }
 
 long bind(const Step& step) noexcept {
-  const long fd = call(SYS_open_tree, AT_FDCWD, step.a, OPEN_TREE_CLONE | O_CLOEXEC | SBX_AT_RECURSIVE);
+  Closing source;
+  const char* path = step.a;
+  int at = AT_FDCWD;
+  unsigned long empty = 0;
+  if ((step.flags & kNoLinks) != 0) {
+    open_how how{};
+    how.flags = O_PATH | O_CLOEXEC;
+    how.resolve = RESOLVE_NO_SYMLINKS;
+    const long opened = call(SYS_openat2, AT_FDCWD, step.a, &how, sizeof how);
+    if (opened < 0) return opened;
+    source.fd = at = static_cast<int>(opened);
+    path = "";
+    empty = kAtEmptyPath;
+  }
+  const long fd = call(SYS_open_tree, at, path, OPEN_TREE_CLONE | O_CLOEXEC | SBX_AT_RECURSIVE | empty);
   if (fd < 0) return fd;
   const Closing tree{static_cast<int>(fd)};
   if (step.n != 0 || step.m != 0) {
@@ -229,7 +243,8 @@ long perform(const Step& step, int (&kept)[kMaxKept]) noexcept {
     case StepKind::attach: return move_to(step, step.fd, step.b);
     case StepKind::proc: return call(SYS_mount, "proc", step.a, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, step.b);
     case StepKind::devpts:
-      return call(SYS_mount, "devpts", step.a, "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620");
+      // All instances draw on one number of terminals for the whole host; without a bound one sandbox takes them all.
+      return call(SYS_mount, "devpts", step.a, "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620,max=64");
     case StepKind::overlay: return call(SYS_mount, "overlay", step.a, "overlay", MS_NOSUID | MS_NODEV, step.b);
     case StepKind::open_keep: return keep(step, kept);
   }

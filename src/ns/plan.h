@@ -67,6 +67,7 @@ enum StepFlags : uint32_t {
   kMayBeMissing = 2,    // ENOENT of the target is not an error
   kExistsIsFine = 4,    // EEXIST is not an error
   kOverSelf = 8,        // bind the target over itself
+  kNoLinks = 16,        // bind: no part of the source may be a link by now
 };
 
 struct Step {

@@ -93,6 +93,7 @@ void look_up_sources(PolicyLayer& layer) {
       const Result<std::string> real = sys::realpath(bind->source);
       if (!real.ok()) continue;
       bind->source = real.value();
+      bind->no_links = true;
       const Result<struct stat> status = sys::lstat(bind->source);
       if (status.ok()) bind->source_mode = status.value().st_mode;
     } else if (auto* overlay = std::get_if<OverlayOp>(&op)) {

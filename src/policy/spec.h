@@ -38,6 +38,9 @@ struct BindOp {
   bool optional = false;
   // st_mode of the source when the spec was made, 0 when nobody looked: sockets and devices are refused by it.
   uint32_t source_mode = 0;
+  // `source` is a real path and was judged as such: should a link take the place of any part of it afterwards, the
+  // mount is refused instead of following it.
+  bool no_links = false;
   std::string origin;  // for messages: "flag --mount", "rootfs/host.toml:12"
   bool operator==(const BindOp&) const = default;
 };

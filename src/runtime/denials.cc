@@ -37,13 +37,14 @@ void describe(uint32_t host_pid, Denial& denial) {
 bool DenialLog::answer_one() {
   seccomp_notif notification{};
   if (::ioctl(listener_.get(), SECCOMP_IOCTL_NOTIF_RECV, &notification) != 0) return false;
-  const std::string name(seccomp::syscall_name(static_cast<unsigned>(notification.data.nr), seccomp::native_arch()));
+  std::string name(seccomp::syscall_name(static_cast<unsigned>(notification.data.nr), seccomp::native_arch()));
+  if (name.empty()) name = "call " + std::to_string(notification.data.nr);
   const auto known = std::find_if(denials_.begin(), denials_.end(), [&](const Denial& denial) { return denial.call == name; });
   if (known != denials_.end()) {
     ++known->count;
   } else if (denials_.size() < kMaxDistinct) {
     Denial denial;
-    denial.call = name.empty() ? "call " + std::to_string(notification.data.nr) : name;
+    denial.call = name;
     std::copy(std::begin(notification.data.args), std::end(notification.data.args), std::begin(denial.arguments));
     denial.count = 1;
     describe(notification.pid, denial);

@@ -14,6 +14,7 @@
 #include "base/raw_sys.h"
 #include "base/sys.h"
 #include "ns/child.h"
+#include "runtime/mending.h"
 
 namespace sbx::runtime {
 namespace {
@@ -35,27 +36,6 @@ void find_own_arguments(ns::ChildPlan& plan) {
   if (start == nullptr || end == nullptr || end <= start || end - start > (8 << 20)) return;
   plan.wipe = start;
   plan.wipe_size = static_cast<size_t>(end - start);
-}
-
-std::string why_no_namespaces(int errnum) {
-  auto is = [](const char* path, const char* value) {
-    Result<std::string> text = read_file(path, 64);
-    return text.ok() && text.value().compare(0, std::strlen(value), value) == 0;
-  };
-  if (is("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1")) {
-    return "AppArmor restricts user namespaces here; allow them with: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0";
-  }
-  if (is("/proc/sys/kernel/unprivileged_userns_clone", "0")) {
-    return "user namespaces are switched off for users; allow them with: sudo sysctl -w kernel.unprivileged_userns_clone=1";
-  }
-  if (errnum == ENOSPC || is("/proc/sys/user/max_user_namespaces", "0\n")) {
-    return "no further user namespaces are allowed here (inside another sandbox?); on a host, raise the limit with: sudo sysctl -w user.max_user_namespaces=65536";
-  }
-  if (errnum == EPERM) {
-    return "the container or sandbox around sbx forbids new namespaces; with Docker or podman allow them with: --security-opt seccomp=unconfined --security-opt apparmor=unconfined";
-  }
-  if (errnum == ENOSYS) return "clone3 is blocked or older than Linux 5.3; sbx needs it";
-  return "";
 }
 
 Status set_oom_score(pid_t pid) {
@@ -163,7 +143,7 @@ Result<Launched> launch(const LaunchInput& input) {
     const int errnum = static_cast<int>(-pid);
     return Error::from_errno(errnum, "create the sandbox's namespaces")
         .with_stage("clone")
-        .with_hint(why_no_namespaces(errnum));
+        .with_hint(mend_namespaces(read_namespace_knobs(), NamespaceStep::make, errnum).text());
   }
   launched.pidfd_.reset(pidfd);
   launched.ended_ = false;
@@ -173,7 +153,12 @@ Result<Launched> launch(const LaunchInput& input) {
   launched.hand_over_ = std::move(pair[0]);
 
   Status mapped = ns::write_id_maps(static_cast<pid_t>(pid), input.ids, !input.root_identity);
-  if (!mapped.ok()) return mapped.take_error().with_stage("id maps");
+  if (!mapped.ok()) {
+    const int errnum = mapped.error().errnum();
+    return mapped.take_error()
+        .with_stage("id maps")
+        .with_hint(mend_namespaces(read_namespace_knobs(), NamespaceStep::map, errnum).text());
+  }
   if (input.root_identity) SBX_TRY(set_oom_score(static_cast<pid_t>(pid)));
   SBX_TRY(sys::write_all(launched.hold_write_.get(), "g"));
   return launched;

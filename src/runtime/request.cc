@@ -316,6 +316,7 @@ Status Execution::share_workspace() {
       bind.read_only = argument.mode == WorkspaceMode::read_only;
       bind.idmap = true;
       bind.source_mode = info.st_mode;
+      bind.no_links = true;
       bind.origin = "flag --workspace";
       shared_.emplace_back(std::move(bind));
       break;
@@ -330,7 +331,8 @@ Status Execution::share_workspace() {
 Status Execution::guard_directory(const std::string& source, const std::string& target, bool sensitive) {
   Guarded entry;
   entry.shown = source;
-  entry.directory = SBX_TRY(sys::open(source, O_RDONLY | O_DIRECTORY));
+  // Real paths come here: as in the mount itself, a link that takes a directory's place meanwhile is not followed.
+  entry.directory = SBX_TRY(sys::openat2(AT_FDCWD, source, O_RDONLY | O_DIRECTORY, 0, RESOLVE_NO_SYMLINKS));
   entry.guard = SBX_TRY_CTX(guard_workspace(entry.directory.get(), target, sensitive, ArtifactBounds{}),
                             "looking at '" + source + "' before it is shared for writing");
   shared_.insert(shared_.end(), entry.guard.ops.begin(), entry.guard.ops.end());
@@ -388,6 +390,7 @@ Status Execution::share_mounts() {
     bind.devices = request_.allow_sensitive_mount && (S_ISCHR(info.st_mode) || S_ISBLK(info.st_mode));
     bind.idmap = true;
     bind.source_mode = info.st_mode;
+    bind.no_links = true;
     bind.origin = "flag --mount";
     const std::string source = bind.source;
     shared_.emplace_back(std::move(bind));
@@ -800,6 +803,7 @@ Result<bool> Execution::compile(const StepValues& values, Report& report, std::v
       bind.source = overlay->lower;
       bind.target = overlay->target;
       bind.idmap = true;
+      bind.no_links = true;
       bind.origin = overlay->origin;
       op = bind;
     }

@@ -1,8 +1,10 @@
 #include "runtime/sampler.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +13,7 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "base/sys.h"
 #include "base/text.h"
@@ -26,6 +29,8 @@ struct LinuxDirent64 {
   unsigned char type;
   char name[1];
 };
+
+constexpr uint64_t kSmallTables = uint64_t{256} << 10;
 
 const long kTicks = ::sysconf(_SC_CLK_TCK);
 const uint64_t kPage = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -46,7 +51,22 @@ uint64_t kilobytes(const char* text, const char* key) {
   return line != nullptr ? std::strtoull(line + std::strlen(key), nullptr, 10) * 1024 : 0;
 }
 
-// Calls visit(name, pid) for each process.
+// Page tables are memory in nobody's resident pages: a look at one page in every two megabytes of an empty mapping
+// costs a page of them, and the mapping itself nothing.
+uint64_t page_table_bytes(int proc, const char* name) {
+  char path[32];
+  std::snprintf(path, sizeof path, "%s/status", name);
+  char text[4096];
+  return read_at(proc, path, text, sizeof text) != 0 ? kilobytes(text, "\nVmPTE:") : 0;
+}
+
+uint64_t monotonic_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// Calls visit(name, pid) for each process, in ascending order of pids, until it answers false.
 template <typename Visit>
 void each_process(int proc, Visit visit) {
   alignas(LinuxDirent64) char buffer[16384];
@@ -58,7 +78,7 @@ void each_process(int proc, Visit visit) {
       const auto* entry = reinterpret_cast<const LinuxDirent64*>(buffer + at);
       at += entry->length;
       if (entry->name[0] >= '1' && entry->name[0] <= '9') {
-        visit(entry->name, static_cast<int>(std::strtol(entry->name, nullptr, 10)));
+        if (!visit(entry->name, static_cast<int>(std::strtol(entry->name, nullptr, 10)))) return;
       }
     }
   }
@@ -73,21 +93,24 @@ TreeLook TreeSampler::look() {
     char path[32];
     std::snprintf(path, sizeof path, "%s/stat", name);
     char text[1024];
-    if (read_at(proc_, path, text, sizeof text) == 0) return;
+    if (read_at(proc_, path, text, sizeof text) == 0) return true;
     // The name in parentheses is the payload's to choose: fields are counted from the last one (proc(5)).
     const char* fields = std::strrchr(text, ')');
-    if (fields == nullptr) return;
-    unsigned long long utime = 0, stime = 0, cutime = 0, cstime = 0, threads = 0, rss = 0;
-    if (std::sscanf(fields + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu %*d %*d %llu %*d %*u %*u %llu",
-                    &utime, &stime, &cutime, &cstime, &threads, &rss) != 6) {
-      return;
+    if (fields == nullptr) return true;
+    unsigned long long utime = 0, stime = 0, cutime = 0, cstime = 0, threads = 0, size = 0, rss = 0;
+    if (std::sscanf(fields + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu %*d %*d %llu %*d %*u %llu %llu",
+                    &utime, &stime, &cutime, &cstime, &threads, &size, &rss) != 7) {
+      return true;
     }
     const int64_t tick_us = 1000000 / kTicks;
     own_us += static_cast<int64_t>(utime + stime) * tick_us;
     reaped_us += static_cast<int64_t>(cutime + cstime) * tick_us;
-    if (pid == 1) return;  // init is ours
+    if (pid == 1) return true;  // init is ours
     sum.resident_bytes += rss * kPage;
     sum.threads += threads;
+    // At most one table entry of eight bytes for each page: only where that could be much it is looked up.
+    if (size / 512 > std::max<uint64_t>(kSmallTables, rss * kPage / 8)) sum.resident_bytes += page_table_bytes(proc_, name);
+    return true;
   });
   // A process that ends moves its time into its parent's children's times if the parent waits for it; else it is
   // gone. The tree's sum can only grow: what seems to shrink is kept.
@@ -98,17 +121,25 @@ TreeLook TreeSampler::look() {
   return sum;
 }
 
-TreeSampler::Exact TreeSampler::exact() {
-  Exact sum;
+std::optional<TreeSampler::Exact> TreeSampler::exact(uint64_t budget_ns) {
+  const uint64_t end_ns = monotonic_ns() + budget_ns;
+  bool through = true;
+  Exact& sum = partial_;
   each_process(proc_, [&](const char* name, int pid) {
-    if (pid == 1) return;
+    if (pid == 1 || pid < next_pid_) return true;
+    if (pid != next_pid_ && monotonic_ns() > end_ns) {
+      next_pid_ = pid;
+      through = false;
+      return false;
+    }
+    sum.private_bytes += page_table_bytes(proc_, name);
     char path[32];
     std::snprintf(path, sizeof path, "%s/smaps_rollup", name);
     char text[2048];
     if (read_at(proc_, path, text, sizeof text) != 0) {
       sum.private_bytes += kilobytes(text, "\nPss_Anon:");
       sum.shared_bytes += kilobytes(text, "\nPss_Shmem:");
-      return;
+      return true;
     }
     // Not ours to read (not dumpable): what statm says must do.
     std::snprintf(path, sizeof path, "%s/statm", name);
@@ -116,21 +147,28 @@ TreeSampler::Exact TreeSampler::exact() {
     if (read_at(proc_, path, text, sizeof text) != 0 && std::sscanf(text, "%llu %llu", &size, &rss) == 2) {
       sum.private_bytes += rss * kPage;
     }
+    return true;
   });
-  return sum;
+  if (!through) return std::nullopt;
+  next_pid_ = 0;
+  return std::exchange(partial_, {});
 }
+
+namespace {
+
+}  // namespace
 
 uint64_t TreeSampler::shared_bytes() {
   std::map<uint64_t, uint64_t> sizes;  // inode → the largest extent seen
   each_process(proc_, [&](const char* name, int pid) {
-    if (pid == 1) return;
+    if (pid == 1) return true;
     char path[32];
     std::snprintf(path, sizeof path, "%s/maps", name);
     const UniqueFd fd(::openat(proc_, path, O_RDONLY | O_CLOEXEC));
-    if (!fd.valid()) return;
+    if (!fd.valid()) return true;
     // A payload can have 65530 mappings; what lies beyond the first megabyte of text is not looked at.
     const Result<std::string> maps = sys::read_some(fd.get(), size_t{1} << 20);
-    if (!maps.ok()) return;
+    if (!maps.ok()) return true;
     for (const std::string& line : split(maps.value(), '\n')) {
       unsigned long long from = 0, to = 0, offset = 0, inode = 0;
       char permissions[8];
@@ -140,6 +178,7 @@ uint64_t TreeSampler::shared_bytes() {
       uint64_t& size = sizes[inode];
       size = std::max<uint64_t>(size, offset + (to - from));
     }
+    return true;
   });
   uint64_t sum = 0;
   for (const auto& [inode, size] : sizes) sum += size;

@@ -7,11 +7,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 namespace sbx::runtime {
 
 struct TreeLook {
-  uint64_t resident_bytes = 0;  // an upper bound: pages shared by processes count once for each
+  uint64_t resident_bytes = 0;  // an upper bound: pages shared by processes count once for each; with page tables
   uint64_t threads = 0;         // of the payload: without init
   int64_t cpu_us = 0;           // user + system, the dead ones included as far as known
 };
@@ -32,10 +34,18 @@ class TreeSampler {
     uint64_t private_bytes = 0;
     uint64_t shared_bytes = 0;
   };
-  Exact exact();
+  // Works for about `budget_ns` and takes the rest up at the next call; nullopt: not through yet. A payload can make
+  // itself slow to measure (tens of thousands of mappings in each process), and time limits wait meanwhile.
+  std::optional<Exact> exact(uint64_t budget_ns);
+  void abandon_exact() {
+    partial_ = {};
+    next_pid_ = 0;
+  }
 
  private:
   int proc_;  // borrowed
+  Exact partial_;      // of the round that exact() is at
+  int next_pid_ = 0;   // where that round goes on
   int64_t lost_us_ = 0;  // of processes that vanished without showing up in anybody's children
   int64_t last_us_ = 0;
 };

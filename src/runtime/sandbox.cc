@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "ns/build_plan.h"
 #include "runtime/launch.h"
+#include "runtime/mending.h"
 #include "runtime/stdio.h"
 #include "runtime/supervise.h"
 #include "runtime/uid_lease.h"
@@ -128,14 +129,22 @@ Error setup_error(const ns::PlannedChild& child, const ns::StatusPage& page, con
     std::string origin = child.step_origin(page.error_step);
     if (!origin.empty()) error = std::move(error).with_origin(std::move(origin));
     if (what.find("proc on") != std::string::npos && errnum == EPERM) {
-      return std::move(error).with_hint(
-          "the container around sbx masks /proc, and the kernel then forbids a new one; start the container with --security-opt systempaths=unconfined");
+      return std::move(error).with_hint(mend_masked_proc(read_namespace_knobs().container).text());
     }
-    if (errnum == ESTALE) return std::move(error).with_hint("the path changed while the sandbox was being set up; try again");
+    if (page.error_step == 0 && (errnum == EPERM || errnum == EACCES)) {
+      // The namespaces were made and are worth nothing: the first mount in them is refused.
+      const NamespaceKnobs knobs = read_namespace_knobs();
+      return std::move(error).with_hint(mend_namespaces(knobs, NamespaceStep::mount, errnum).text());
+    }
+    if (errnum == ESTALE || (errnum == ELOOP && what.find("bind ") == 0)) return std::move(error).with_hint("the path changed while the sandbox was being set up; try again");
     if (errnum == ENOENT) {
       return std::move(error).with_hint(
           "the target does not exist inside the shared directory, and nothing is ever created there: create it first or choose another target");
     }
+  }
+  if ((stage == ns::Stage::identity || stage == ns::Stage::host_name || stage == ns::Stage::loopback) &&
+      (errnum == EPERM || errnum == EACCES)) {
+    return std::move(error).with_hint(mend_namespaces(read_namespace_knobs(), NamespaceStep::use, errnum).text());
   }
   return error;
 }
@@ -225,6 +234,9 @@ void fill_isolation(Outcome& outcome, const SandboxSpec& spec, const HostFacts& 
   isolation.not_held = child.notes;
   if (sample_memory) {
     isolation.not_held.push_back("memory of the kernel on the payload's behalf (pipes, sockets) is not counted without a cgroup");
+  }
+  if (limits.cpu_time) {
+    isolation.not_held.push_back("CPU time of processes that live between two looks and whose parent does not wait for them is not counted without a cgroup");
   }
   if (!facts.root_identity && ::getgroups(0, nullptr) > 1) {
     isolation.not_held.push_back("the caller's supplementary groups stay with the payload: files shared with it that they may read can be read");

@@ -476,7 +476,8 @@ class InputPump {
     } else if (S_ISFIFO(info.st_mode)) {
       // A pipe of one page is full as soon as anything is in it, and ready again when all of that has been read: so
       // EPOLLOUT tells that the payload reads.
-      if (::fcntl(pipe.write.get(), F_SETPIPE_SZ, 1) > 0) kind_ = Kind::peeked_pipe;
+      page_pipe_size_ = ::fcntl(pipe.write.get(), F_SETPIPE_SZ, 1);
+      if (page_pipe_size_ > 0) kind_ = Kind::peeked_pipe;
     } else if (::isatty(fd) != 0) {
       SBX_TRY(reader_.open(fd));
       kind_ = Kind::terminal;
@@ -588,14 +589,18 @@ class InputPump {
   bool peek() {
     if (peeked_ > 0) {
       if (bytes_in_pipe(sink_.get()) > 0) {
+        if (::fcntl(sink_.get(), F_GETPIPE_SZ) > page_pipe_size_) {
+          // The payload has enlarged its end: EPOLLOUT says nothing any more, and would come without end.
+          stop_peeking();
+          return true;
+        }
         sink_full_ = true;
         return false;
       }
       take_from_pipe(peeked_);
       taken_ += std::exchange(peeked_, 0);
       if (taken_ >= kPeekBudget) {
-        ::fcntl(sink_.get(), F_SETPIPE_SZ, kInputPipeSize);
-        kind_ = Kind::stream;
+        stop_peeking();
         return true;
       }
     }
@@ -612,6 +617,13 @@ class InputPump {
     }
     close_sink();
     return false;
+  }
+
+  // What is shown counts as taken, and the rest is pumped.
+  void stop_peeking() {
+    take_from_pipe(std::exchange(peeked_, 0));
+    ::fcntl(sink_.get(), F_SETPIPE_SZ, kInputPipeSize);
+    kind_ = Kind::stream;
   }
 
   // Removes what was shown and has been read. The poll: another reader of the same pipe may have been faster.
@@ -654,6 +666,7 @@ class InputPump {
   TerminalReader reader_;
   off_t start_ = 0;
   off_t position_ = 0;
+  int page_pipe_size_ = 0;  // of the sink while peeking
   size_t peeked_ = 0;  // in the sink and still in the caller's pipe
   size_t taken_ = 0;
   bool sink_full_ = false;

@@ -18,6 +18,7 @@ namespace {
 
 constexpr int64_t kLookMs = 20;         // the longest time between two looks (design section 6)
 constexpr int64_t kFirstLookMs = 5;
+constexpr uint64_t kExactSliceNs = 50000000;  // of a closer look at the memory; longer ones go on in the next look
 constexpr int64_t kGraceMs = 5000;      // from a forwarded TERM, INT or HUP to the end by force
 constexpr int kDrainMs = 2000;
 
@@ -278,10 +279,18 @@ class Supervisor {
     const uint64_t limit = limits_.memory->value;
     const uint64_t host = host_shared_bytes();
     const uint64_t grown = host > host_shared_before_ + disk ? host - host_shared_before_ - disk : 0;
-    if (tree.resident_bytes + disk + grown <= limit) return;
+    if (tree.resident_bytes + disk + grown <= limit) {
+      sampler_->abandon_exact();
+      return;
+    }
     const uint64_t now = sys::monotonic_ns();
     if (now < next_exact_ns_) return;
-    const TreeSampler::Exact exact = sampler_->exact();
+    const std::optional<TreeSampler::Exact> judged = sampler_->exact(kExactSliceNs);
+    if (!judged) {
+      next_exact_ns_ = now + kExactSliceNs * 2;
+      return;
+    }
+    const TreeSampler::Exact& exact = *judged;
     // Others' shared memory grows too; the payload's is bounded by what it has mapped.
     const uint64_t unseen = grown > exact.shared_bytes ? std::min(grown, sampler_->shared_bytes()) : 0;
     const uint64_t bytes = exact.private_bytes + std::max(exact.shared_bytes, unseen) + disk;
@@ -365,7 +374,7 @@ class Supervisor {
     return {};
   }
 
-  // Everything inside is stopped or about to be. By SIGTSTP and not SIGSTOP, because the kernel does not obey it where
+  // Everything inside is stopped or about to be (init sees to it: while we are stopped nobody holds a limit). By SIGTSTP and not SIGSTOP, because the kernel does not obey it where
   // nobody could continue us (an orphaned process group); then this goes on at once. Time stands still meanwhile.
   void stop_and_continue(pid_t whom) {
     const uint64_t before = sys::monotonic_ns();

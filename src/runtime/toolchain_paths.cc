@@ -72,6 +72,7 @@ DirectoryMount directory_mount(const std::string& target, const HostFacts& facts
   mount.source = source.value();
   mount.target = target;
   mount.read_only = true;
+  mount.no_links = true;
   // A root caller's private toolchain (umask 077) is closed to the uid that the payload runs as.
   mount.idmap = facts.root_identity && (info.value().st_mode & 05) != 05;
   mount.origin = origin;
@@ -227,6 +228,7 @@ Result<std::vector<BindOp>> prefix_mounts(const std::string& binary, const HostF
   }
   file.target = binary;
   file.read_only = true;
+  file.no_links = true;
   file.idmap = facts.root_identity && (info.st_mode & 05) != 05;
   file.origin = origin;
   mounts.push_back(std::move(file));

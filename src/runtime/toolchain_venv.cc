@@ -96,6 +96,7 @@ Result<Toolchain> venv_toolchain(const std::string& directory, const std::string
     BindOp mount;
     mount.source = venv;
     mount.target = venv;
+    mount.no_links = true;
     mount.idmap = facts.root_identity && (info.st_mode & 05) != 05;
     mount.origin = origin;
     toolchain.mounts.push_back(std::move(mount));
