@@ -60,12 +60,6 @@ uint64_t page_table_bytes(int proc, const char* name) {
   return read_at(proc, path, text, sizeof text) != 0 ? kilobytes(text, "\nVmPTE:") : 0;
 }
 
-uint64_t monotonic_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
-}
-
 // Calls visit(name, pid) for each process, in ascending order of pids, until it answers false.
 template <typename Visit>
 void each_process(int proc, Visit visit) {
@@ -122,12 +116,12 @@ TreeLook TreeSampler::look() {
 }
 
 std::optional<TreeSampler::Exact> TreeSampler::exact(uint64_t budget_ns) {
-  const uint64_t end_ns = monotonic_ns() + budget_ns;
+  const uint64_t end_ns = sys::monotonic_ns() + budget_ns;
   bool through = true;
   Exact& sum = partial_;
   each_process(proc_, [&](const char* name, int pid) {
     if (pid == 1 || pid < next_pid_) return true;
-    if (pid != next_pid_ && monotonic_ns() > end_ns) {
+    if (pid != next_pid_ && sys::monotonic_ns() > end_ns) {
       next_pid_ = pid;
       through = false;
       return false;
