@@ -374,8 +374,9 @@ class Supervisor {
     return {};
   }
 
-  // Everything inside is stopped or about to be (init sees to it: while we are stopped nobody holds a limit). By SIGTSTP and not SIGSTOP, because the kernel does not obey it where
-  // nobody could continue us (an orphaned process group); then this goes on at once. Time stands still meanwhile.
+  // Everything inside is stopped or about to be (init sees to it: while we are stopped nobody holds a limit). By SIGTSTP
+  // and not SIGSTOP, because the kernel does not obey it where nobody could continue us (an orphaned process group);
+  // then this goes on at once. Time stands still meanwhile.
   void stop_and_continue(pid_t whom) {
     const uint64_t before = sys::monotonic_ns();
     itimerspec left{};
