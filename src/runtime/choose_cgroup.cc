@@ -353,7 +353,12 @@ void CgroupChoice::use_root() {
     lacks(made.error().text(), "mount the cgroup tree writable");
     return;
   }
-  Status divided = divide(join_path(view_.v2_root, kRootDirectory), false);
+  const std::string ours = join_path(view_.v2_root, kRootDirectory);
+  if (!may_write(ours, ".")) {  // uid 0 of a user namespace that does not own it
+    lacks("'" + ours + "' is not ours to write", "have a cgroup delegated to the container");
+    return;
+  }
+  Status divided = divide(ours, false);
   if (!divided.ok()) lacks(divided.error().text(), divided.error().hint());
 }
 

@@ -295,7 +295,7 @@ def kernel_settings(t):
 
 @case("33: sysrq-trigger, kcore, kmsg, kallsyms and their like give nothing")
 def kernel_windows(t):
-    done = t.shell("for f in /proc/kcore /proc/kmsg /dev/kmsg /proc/timer_list /proc/keys /proc/sched_debug /dev/mem /dev/port; do "
+    done = t.shell("for f in /proc/kcore /proc/kmsg /dev/kmsg /proc/timer_list /proc/keys /proc/sched_debug /proc/cmdline /proc/locks /proc/interrupts /dev/mem /dev/port; do "
                    "n=$(timeout 2 head -c 100 $f 2>/dev/null | wc -c); [ $n -gt 0 ] && echo \"$f $n\"; done; "
                    "head -1 /proc/kallsyms 2>/dev/null | grep -v '^0000000000000000'; echo b > /proc/sysrq-trigger; true")
     t.equal(done.out, b"", "what could be read")
