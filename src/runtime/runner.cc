@@ -167,6 +167,7 @@ Result<std::vector<std::string>> expand_words(const std::vector<std::string>& wo
 Result<std::vector<std::pair<std::string, std::string>>> expand_environment(
     const std::map<std::string, std::string>& environment, const StepValues& values, const std::string& origin) {
   std::vector<std::pair<std::string, std::string>> result;
+  result.reserve(environment.size());
   for (const auto& [name, value] : environment) {
     result.emplace_back(name, SBX_TRY(expand_word(value, values, origin)));
   }

@@ -45,7 +45,8 @@ Status add_base(std::vector<BindOp>& mounts, const std::string& path, const Host
       file.source = stations.back();
       file.target = station;
       file.origin = origin;
-      prefix.assign(1, std::move(file));
+      prefix.clear();
+      prefix.push_back(std::move(file));
     }
     add_mounts(mounts, std::move(prefix));
   }

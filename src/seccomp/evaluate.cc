@@ -86,7 +86,7 @@ Status check_program(std::span<const sock_filter> program) {
       case BPF_RET | BPF_K:
       case BPF_RET | BPF_A:
       case BPF_ALU | BPF_NEG:
-      case BPF_ALU | BPF_ADD | BPF_K:
+      case BPF_ALU | BPF_ADD | BPF_K:  // NOLINT(misc-redundant-expression): both are 0, which is not the point
       case BPF_ALU | BPF_ADD | BPF_X:
       case BPF_ALU | BPF_SUB | BPF_K:
       case BPF_ALU | BPF_SUB | BPF_X:
@@ -155,7 +155,7 @@ Result<uint32_t> evaluate(std::span<const sock_filter> program, const seccomp_da
       case BPF_RET | BPF_K: return k;
       case BPF_RET | BPF_A: return a;
       case BPF_ALU | BPF_NEG: a = 0 - a; break;
-      case BPF_ALU | BPF_ADD | BPF_K: a += k; break;
+      case BPF_ALU | BPF_ADD | BPF_K: a += k; break;  // NOLINT(misc-redundant-expression)
       case BPF_ALU | BPF_ADD | BPF_X: a += x; break;
       case BPF_ALU | BPF_SUB | BPF_K: a -= k; break;
       case BPF_ALU | BPF_SUB | BPF_X: a -= x; break;
