@@ -91,3 +91,12 @@ TEST_CASE("what violates an assertion of the library is an error with its line, 
   CHECK(failure("[<") == "t.toml:1:1: this line is not TOML");
   CHECK(failure("[[\n]]\n").find("t.toml:") == 0);
 }
+
+TEST_CASE("letters beyond ASCII are no white space: errors outside of strings, content inside") {
+  for (const std::string letter : {"\u0111", "\u0499", "\u2ff9", "\u9fff", "\uffee"}) {
+    CHECK(failure("[a" + letter + "]\n").find("t.toml:1:") == 0);
+    CHECK(failure("a" + letter + " = 1\n").find("t.toml:1:") == 0);
+    CHECK(parsed("a = '" + letter + "'\n").items[0].string == letter);
+    CHECK(parsed("a = 1 # " + letter + "\n").items[0].integer == 1);
+  }
+}
