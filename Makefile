@@ -24,7 +24,7 @@ MAKEFLAGS += --no-print-directory
 
 # preset NAME FOLDER: configures when the folder is new, or when another choice of warnings is asked for.
 preset = { [ -f $(2)/build.ninja ] && [ -z '$(WERROR)' ]; } || cmake --preset $(1) $(if $(WERROR),-DSBX_WERROR=$(WERROR))
-skips = $(if $(CHECK_SKIPS),--check-skips $(1))
+skips = $(if $(CHECK_SKIPS),$(addprefix --check-skips ,$(1)))
 
 configured:
 	@tools/install-deps.sh build
@@ -78,7 +78,7 @@ asan:
 
 asan-test: asan
 	@cd build-asan && ctest --output-on-failure -j $(JOBS)
-	@python3 tests/run.py --binary build-asan/sbx $(call skips,tests/expected-skips-asan.txt)
+	@python3 tests/run.py --binary build-asan/sbx $(call skips,tests/expected-skips.txt tests/expected-skips-asan.txt)
 
 bench: all
 	@python3 tests/bench/bench.py --binary build/sbx

@@ -183,7 +183,7 @@ def main():
     parser.add_argument("-v", dest="verbose", action="store_true", help="passed cases too")
     parser.add_argument("--keep", action="store_true", help="keep the cases' directories")
     parser.add_argument("--skips", default="", help="write `case: reason` of skipped cases to this file")
-    parser.add_argument("--check-skips", default="", help="fail unless exactly these cases are skipped")
+    parser.add_argument("--check-skips", action="append", default=[], metavar="FILE", help="fail unless exactly these cases are skipped; repeatable")
     parser.add_argument("--slowest", type=int, default=0, help="print the N slowest cases")
     options = parser.parse_args()
 
@@ -249,7 +249,7 @@ def main():
     status = 1 if report.failed else 0
     if options.check_skips:
         got = {f"{name}: {text}" for name, text, _seconds in report.skipped}
-        want = expected_skips(options.check_skips)
+        want = set().union(*map(expected_skips, options.check_skips))
         for line in sorted(got - want):
             print(f"FAIL skipped, but not expected to be: {line}")
             status = 1

@@ -126,7 +126,7 @@ def hidden_clone3(t):
     t.match(t.expect(t.run(within + ["exec", "--", "true"]), status=125).errors, "^sbx: hint: clone3 is blocked", "the engine's hint")
 
 
-@case("inside a sandbox doctor refuses with one line", seconds=60)
+@case("inside a sandbox doctor refuses with one line", needs="plain-build", seconds=60)
 def inside(t):
     done = t.sbx("exec", "--mount", f"{t.binary}:/opt/sbx", "--", "/opt/sbx", "doctor")
     t.expect(done, status=125, out="", err="^sbx: this is the inside of an sbx sandbox")

@@ -116,7 +116,7 @@ def no_color(t):
     t.true(b"\x1b" not in done.err, done.describe())
 
 
-@case("the binary needs no file beside it and no shared library")
+@case("the binary needs no file beside it and no shared library", needs="plain-build")
 def static(t):
     import shutil
     alone = t.dir / "alone"
@@ -137,7 +137,7 @@ def together(t):
         t.equal((process.returncode, out), (0, f"{n}\n".encode()), f"run {n} ({err!r})")
 
 
-@case("sbx inside sbx works or is refused in words; it is never silently weaker")
+@case("sbx inside sbx works or is refused in words; it is never silently weaker", needs="plain-build")
 def nested(t):
     done = t.sbx("exec", "--mount", f"{t.binary}:/opt/sbx", "--", "/opt/sbx", "exec", "--", "echo", "inner")
     t.true((done.status == 0 and done.out == b"inner\n") or (done.status == 125 and b"sbx: " in done.err), done.describe())
