@@ -1,8 +1,7 @@
 #include "runtime/hints.h"
 
-#include <signal.h>
-
 #include <dirent.h>
+#include <signal.h>
 #include <string.h>
 
 #include <algorithm>
