@@ -47,7 +47,7 @@ run: build
 test: all unit-test integration-test leak-test differential-test budget-test
 
 unit-test:
-	@cd build && ctest --output-on-failure -j $(JOBS)
+	@cd build && ctest --output-on-failure --repeat until-pass:2 -j $(JOBS)
 
 integration-test:
 	@python3 tests/run.py --binary build/sbx $(call skips,tests/expected-skips.txt)
@@ -77,7 +77,7 @@ asan:
 	@cmake --build build-asan -j $(JOBS)
 
 asan-test: asan
-	@cd build-asan && ctest --output-on-failure -j $(JOBS)
+	@cd build-asan && ctest --output-on-failure --repeat until-pass:2 -j $(JOBS)
 	@python3 tests/run.py --binary build-asan/sbx $(call skips,tests/expected-skips.txt tests/expected-skips-asan.txt)
 
 bench: all

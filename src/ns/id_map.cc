@@ -3,6 +3,7 @@
 #include <linux/sched.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <string>
@@ -26,6 +27,13 @@ std::string line(uint32_t inside, uint32_t outside) {
 }  // namespace
 
 Status write_id_maps(pid_t pid, const IdPair& pair, bool unprivileged) {
+  // In a pid namespace without a /proc of its own, our numbers are other people's there.
+  Result<std::string> self = sys::readlink("/proc/self");
+  if (!self.ok() || self.value() != std::to_string(::getpid())) {
+    return Error(ErrorKind::unsupported, self.ok() ? "the /proc mounted here belongs to another pid namespace"
+                                                   : "no /proc is mounted here")
+        .with_hint("mount one: mount -t proc proc /proc");
+  }
   const UniqueFd proc = SBX_TRY(sys::open("/proc/" + std::to_string(pid), O_PATH | O_DIRECTORY));
   SBX_TRY(write_map(proc.get(), "uid_map", line(pair.inside_uid, pair.outside_uid)));
   // Since CVE-2014-8989 gid_map is EPERM for an unprivileged writer before setgroups is closed.

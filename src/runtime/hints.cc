@@ -1,6 +1,7 @@
 #include "runtime/hints.h"
 
 #include <dirent.h>
+#include <signal.h>
 #include <string.h>
 
 #include <algorithm>
@@ -315,7 +316,8 @@ std::vector<std::string> make_hints(const HintContext& context) {
   limit_hints(request, outcome, report.limits, false, hints);
   switch (outcome.verdict) {
     case Verdict::signaled:
-      if (hints.empty()) hints.push_back("the program was ended by " + signal_text(outcome.signal));
+      // A reader who has seen enough (`| head`) is no failure worth a line; shells are silent as well.
+      if (hints.empty() && outcome.signal != SIGPIPE) hints.push_back("the program was ended by " + signal_text(outcome.signal));
       break;
     case Verdict::denied:
       hints.push_back("the program was ended because it made a system call that the filter forbids");

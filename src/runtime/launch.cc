@@ -19,6 +19,12 @@
 namespace sbx::runtime {
 namespace {
 
+// Too few descriptors or processes of the caller's own: the error says it, and no setting of the host mends it.
+std::string hint_for(NamespaceStep step, int errnum) {
+  if (errnum == EMFILE || errnum == ENFILE || errnum == EAGAIN || errnum == ENOMEM) return "raise the caller's own limits: see ulimit -a";
+  return mend_namespaces(read_namespace_knobs(), step, errnum).text();
+}
+
 uint64_t clone_flags(const SandboxSpec& spec) {
   uint64_t flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_PIDFD;
   if (spec.namespaces.ipc) flags |= CLONE_NEWIPC;
@@ -167,7 +173,7 @@ Result<Launched> launch(const LaunchInput& input) {
     const int errnum = static_cast<int>(-pid);
     return Error::from_errno(errnum, "create the sandbox's namespaces")
         .with_stage("clone")
-        .with_hint(mend_namespaces(read_namespace_knobs(), NamespaceStep::make, errnum).text());
+        .with_hint(hint_for(NamespaceStep::make, errnum));
   }
   launched.pidfd_.reset(pidfd);
   launched.ended_ = false;
@@ -178,10 +184,10 @@ Result<Launched> launch(const LaunchInput& input) {
 
   Status mapped = ns::write_id_maps(static_cast<pid_t>(pid), input.ids, !input.root_identity);
   if (!mapped.ok()) {
-    const int errnum = mapped.error().errnum();
-    return mapped.take_error()
-        .with_stage("id maps")
-        .with_hint(mend_namespaces(read_namespace_knobs(), NamespaceStep::map, errnum).text());
+    Error error = mapped.take_error().with_stage("id maps");
+    if (!error.hint().empty()) return error;
+    const std::string hint = hint_for(NamespaceStep::map, error.errnum());
+    return std::move(error).with_hint(hint);
   }
   if (input.cgroup != nullptr && !born_inside) {
     Status admitted = input.cgroup->admit(static_cast<pid_t>(pid));

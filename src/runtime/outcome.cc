@@ -16,9 +16,11 @@ int status_of(const Outcome& outcome) {
     case Verdict::denied: return 159;
     case Verdict::setup_failed: break;
   }
-  if (outcome.setup_error && outcome.setup_error->kind() == ErrorKind::not_found) return 127;
-  if (outcome.setup_error && outcome.setup_error->kind() == ErrorKind::not_executable) return 126;
-  return 125;
+  const ErrorKind kind = outcome.setup_error ? outcome.setup_error->kind() : ErrorKind::internal;
+  if (kind == ErrorKind::not_found) return 127;
+  if (kind == ErrorKind::not_executable) return 126;
+  // What was asked for cannot be, though it was seen only while setting up: an unknown call in a policy, a path gone.
+  return kind == ErrorKind::usage || kind == ErrorKind::policy ? 2 : 125;
 }
 
 }  // namespace

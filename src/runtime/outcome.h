@@ -99,7 +99,7 @@ struct Outcome {
 
 // The exit status of `sbx run` and `sbx exec` for this outcome (design section 4): the payload's own; 128+N for
 // signal N; 124 wall or CPU time; 137 memory or output; 159 denied; 128+N when signal N ended sbx; 125 set-up
-// failed, 126 not executable, 127 command not found (by setup_error's kind). Where that is 0 but output of the payload
+// failed, 126 not executable, 127 command not found, 2 wrong usage or policy (by setup_error's kind). Where that is 0 but output of the payload
 // could not be passed on: 1.
 int exit_status(const Outcome& outcome);
 

@@ -621,7 +621,9 @@ bool Execution::is_visible(const std::string& host_path) const {
     }
     return false;
   };
-  return real.ok() && covered(real.value());
+  // The name as well as what it leads to: a virtual environment's python is a link into /usr, and is not /usr's.
+  Result<std::string> directory = sys::realpath(dir_name(host_path));
+  return real.ok() && covered(real.value()) && directory.ok() && covered(directory.value());
 }
 
 // exec: what the command's first word means inside.

@@ -45,6 +45,7 @@ Result<UidLease> lease_uid(const UidRange& range, const std::string& lock_direct
   const std::string path = lock_directory + "/uids";
   Result<UniqueFd> opened = sys::open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
   if (!opened.ok() && opened.error().errnum() == ENOENT) {
+    SBX_TRY(make_directories(dir_name(lock_directory), 0755));  // a missing /run is for everybody
     SBX_TRY(make_directories(lock_directory, 0700));
     opened = sys::open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
   }

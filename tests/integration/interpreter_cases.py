@@ -132,6 +132,14 @@ def active_venv(t):
     t.expect(t.python("import sys\ntry: open(sys.prefix + '/x', 'w')\nexcept OSError as e: print('refused')", env=env), out="refused\n")
 
 
+@case("exec, too, takes the active virtual environment's python, by every name it has there", needs=("python", "venv"), seconds=60)
+def active_venv_exec(t):
+    t.run(["/usr/bin/python3", "-m", "venv", "--without-pip", str(t.dir / "ve")], timeout=30)
+    env = {"VIRTUAL_ENV": str(t.dir / "ve"), "PATH": f"{t.dir}/ve/bin:/usr/bin:/bin"}
+    for name in ("python3", "python"):
+        t.expect(t.sbx("exec", "--", name, "-c", "import sys; print(sys.prefix)", env=env), out=f"{t.dir}/ve\n")
+
+
 @case("--venv DIR uses that environment without activating it", needs=("python", "venv"), seconds=60)
 def venv_flag(t):
     t.run(["/usr/bin/python3", "-m", "venv", "--without-pip", str(t.dir / "ve")], timeout=30)

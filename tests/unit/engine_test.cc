@@ -81,6 +81,8 @@ TEST_CASE("exit statuses follow the table") {
   CHECK(exit_status(outcome) == 143);
   outcome.verdict = Verdict::setup_failed;
   CHECK(exit_status(outcome) == 125);
+  outcome.setup_error = Error(ErrorKind::policy, "x");
+  CHECK(exit_status(outcome) == 2);
   outcome.setup_error = Error(ErrorKind::not_found, "x");
   CHECK(exit_status(outcome) == 127);
   outcome.setup_error = Error(ErrorKind::not_executable, "x");
