@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/sys.h"
 #include "base/text.h"
@@ -75,12 +76,16 @@ std::optional<FileIdentity> parse_identity(std::string_view text) {
   const std::vector<std::string> parts = split(text, ':');
   if (parts.size() != 4) return std::nullopt;
   uint64_t numbers[4];
+  // The last is a time, which may lie before 1970.
+  const bool before = starts_with(parts[3], "-");
   for (size_t i = 0; i < 4; ++i) {
-    const auto number = parse_integer(parts[i]);
+    const auto number = parse_integer(std::string_view(parts[i]).substr(i == 3 && before ? 1 : 0));
     if (!number.ok()) return std::nullopt;
     numbers[i] = number.value();
   }
-  return FileIdentity{numbers[0], numbers[1], numbers[2], static_cast<int64_t>(numbers[3])};
+  if (numbers[3] > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return std::nullopt;
+  const auto time = static_cast<int64_t>(numbers[3]);
+  return FileIdentity{numbers[0], numbers[1], numbers[2], before ? -time : time};
 }
 
 bool is_absolute(std::string_view path) { return !path.empty() && path.front() == '/' && normalize_path(path) == path; }
