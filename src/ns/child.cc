@@ -101,11 +101,22 @@ struct Closing {
 
 // ---- mounts ----------------------------------------------------------------------------------------------------
 
-long open_target(const char* path, unsigned long flags) noexcept {
+long open_by(const char* path, unsigned long flags, unsigned long resolve) noexcept {
   open_how how{};
   how.flags = flags | O_CLOEXEC;
-  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+  how.resolve = resolve;
   return call(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+}
+
+long open_target(const char* path, unsigned long flags) noexcept {
+  return open_by(path, flags, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+}
+
+// Clones the tree at `path`, or what `opened` has found there under rules of its own (negative: nothing).
+long clone_tree(const char* path, int opened) noexcept {
+  const bool found = opened >= 0;
+  return call(SYS_open_tree, found ? opened : AT_FDCWD, found ? "" : path,
+              OPEN_TREE_CLONE | O_CLOEXEC | SBX_AT_RECURSIVE | (found ? kAtEmptyPath : 0ul));
 }
 
 long set_attributes(int tree, uint64_t attributes, bool recursive) noexcept {
@@ -128,20 +139,12 @@ long move_to(const Step& step, int tree, const char* target) noexcept {
 
 long bind(const Step& step) noexcept {
   Closing source;
-  const char* path = step.a;
-  int at = AT_FDCWD;
-  unsigned long empty = 0;
   if ((step.flags & kNoLinks) != 0) {
-    open_how how{};
-    how.flags = O_PATH | O_CLOEXEC;
-    how.resolve = RESOLVE_NO_SYMLINKS;
-    const long opened = call(SYS_openat2, AT_FDCWD, step.a, &how, sizeof how);
+    const long opened = open_by(step.a, O_PATH, RESOLVE_NO_SYMLINKS);
     if (opened < 0) return opened;
-    source.fd = at = static_cast<int>(opened);
-    path = "";
-    empty = kAtEmptyPath;
+    source.fd = static_cast<int>(opened);
   }
-  const long fd = call(SYS_open_tree, at, path, OPEN_TREE_CLONE | O_CLOEXEC | SBX_AT_RECURSIVE | empty);
+  const long fd = clone_tree(step.a, source.fd);
   if (fd < 0) return fd;
   const Closing tree{static_cast<int>(fd)};
   if (step.n != 0 || step.m != 0) {
@@ -157,17 +160,12 @@ long bind(const Step& step) noexcept {
 
 long clone_bind(const Step& step) noexcept {
   Closing source;
-  const char* path = step.a;
-  int at = AT_FDCWD;
-  unsigned long empty = 0;
   if ((step.flags & kResolveTarget) != 0) {
     const long opened = open_target(step.a, O_PATH);
     if (opened < 0) return opened;
-    source.fd = at = static_cast<int>(opened);
-    path = "";
-    empty = kAtEmptyPath;
+    source.fd = static_cast<int>(opened);
   }
-  const long fd = call(SYS_open_tree, at, path, OPEN_TREE_CLONE | O_CLOEXEC | SBX_AT_RECURSIVE | empty);
+  const long fd = clone_tree(step.a, source.fd);
   if (fd < 0) return fd;
   const Closing tree{static_cast<int>(fd)};
   if (step.attr != 0) {
@@ -684,7 +682,6 @@ void reap(const ChildPlan& plan, long payload) noexcept {
   const long payload = call(SYS_clone, SIGCHLD, 0, 0, 0, 0);
   must(plan, payload);
   if (payload == 0) run_payload(plan, slave);
-  plan.page->payload_pid = static_cast<int32_t>(payload);
   be_init(plan, payload);
 }
 

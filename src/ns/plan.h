@@ -130,7 +130,6 @@ struct StatusPage {
   uint32_t error_step = 0;
   int32_t error_errno = 0;
   uint32_t error_detail = 0;   // exec: which candidate; landlock: which rule
-  int32_t payload_pid = 0;     // inside
   uint32_t ended = 0;          // 1: wait_status is valid
   int32_t wait_status = 0;
   uint64_t stage_ns[kStageCount] = {};  // CLOCK_MONOTONIC when the stage began
@@ -163,7 +162,6 @@ struct ChildPlan {
 
   const Step* steps = nullptr;
   uint32_t step_count = 0;
-  bool new_root = true;
   bool oom_score = false;    // write 1000 to our own oom_score_adj (user case; else the supervisor did)
   const char* hostname = nullptr;
   uint32_t hostname_size = 0;

@@ -63,12 +63,11 @@ void find_own_arguments(ns::ChildPlan& plan) {
   plan.wipe_size = static_cast<size_t>(end - start);
 }
 
-Status set_oom_score(pid_t pid) {
+void set_oom_score(pid_t pid) {
   // In the root case the child is not dumpable after its change of identity and cannot do this itself. A courtesy to
   // the host; where /proc is not what it should be the run goes on.
   Result<UniqueFd> fd = sys::open("/proc/" + std::to_string(pid) + "/oom_score_adj", O_WRONLY);
   if (fd.ok()) (void)sys::write_all(fd.value().get(), "1000");
-  return {};
 }
 
 }  // namespace
@@ -193,7 +192,7 @@ Result<Launched> launch(const LaunchInput& input) {
     Status admitted = input.cgroup->admit(static_cast<pid_t>(pid));
     if (!admitted.ok()) return admitted.take_error().with_context("cannot put the sandbox into its cgroup").with_stage("cgroup");
   }
-  if (input.root_identity) SBX_TRY(set_oom_score(static_cast<pid_t>(pid)));
+  if (input.root_identity) set_oom_score(static_cast<pid_t>(pid));
   SBX_TRY(sys::write_all(launched.hold_write_.get(), "g"));
   return launched;
 }
