@@ -97,6 +97,7 @@ int run_or_exec(bool exec, const Invocation& invocation) {
     Result<ResultFile> prepared = ResultFile::prepare(front.result_file);
     if (!prepared.ok()) return fail(parsed.ok() ? prepared.error() : parsed.error(), front, file);
     file = prepared.take();
+    request.result_directory = file->directory();
   }
   if (!parsed.ok()) {
     if (!parsed.error().hint().empty()) return fail(parsed.error(), front, file);

@@ -534,6 +534,15 @@ class PlanBuilder {
     limit(RLIMIT_CORE, 1, "core");
     if (limits.file_size) limit(RLIMIT_FSIZE, limits.file_size->value, "file size");
     if (limits.open_files) limit(RLIMIT_NOFILE, *limits.open_files, "open files");
+    // Counted for the caller's user as well, all of a sandbox's together: half is left for the caller's own timers,
+    // queued signals, message queues and locked memory.
+    for (const auto& [resource, name] : {std::pair{RLIMIT_SIGPENDING, "pending signals"},
+                                         std::pair{RLIMIT_MSGQUEUE, "message queues"},
+                                         std::pair{RLIMIT_MEMLOCK, "locked memory"}}) {
+      struct rlimit now {};
+      if (::getrlimit(resource, &now) != 0 || now.rlim_cur == RLIM_INFINITY) continue;
+      limit(resource, now.rlim_cur / 2, name);
+    }
     if (limits.pids && !options_.pids_controller) limit(RLIMIT_NPROC, *limits.pids + 1, "pids");  // init counts
     if (options_.data_limit != 0) limit(RLIMIT_DATA, options_.data_limit, "data");
     if (limits.cpu_time) {
@@ -584,8 +593,11 @@ class PlanBuilder {
     plan.last_capability = last_capability();
     plan.keep_capabilities = SBX_TRY(capability_mask(spec_.hardening.keep_capabilities));
     if (spec_.hardening.landlock && facts_.landlock_abi > 0) {
-      std::vector<std::string> writable = spec_.writable_paths;
-      LandlockPlan landlock = SBX_TRY(plan_landlock(facts_.landlock_abi, writable));
+      std::vector<std::string> with_sockets;
+      for (const FsOp& op : spec_.fs) {
+        if (const BindOp* bind = std::get_if<BindOp>(&op); bind != nullptr && bind->sockets) with_sockets.push_back(bind->target);
+      }
+      LandlockPlan landlock = SBX_TRY(plan_landlock(facts_.landlock_abi, spec_.writable_paths, with_sockets));
       for (LandlockPathRule& rule : landlock.rules) {
         out_->landlock_rules_.push_back({keep_string(std::move(rule.path)), rule.rights, rule.may_be_missing ? 1u : 0u});
       }
@@ -630,6 +642,7 @@ class PlanBuilder {
     plan.uid = spec_.identity.uid;
     plan.gid = spec_.identity.gid;
     plan.drop_groups = options_.detached_trees;
+    plan.must_have_keyring = options_.must_have_keyring;
     plan.cgroup_namespace = spec_.namespaces.cgroup;
     plan.oom_score = !options_.detached_trees;
     plan.steps = out_->steps_.data();

@@ -49,6 +49,7 @@ struct PlanOptions {
   std::optional<IdMapRefusal>* refusal = nullptr;  // filled in when build_plan fails for it
   TerminalSetup terminal_setup;
   uint64_t data_limit = 0;      // RLIMIT_DATA in bytes, 0: none (the backstop of sampling)
+  bool must_have_keyring = false;  // the payload may call keyctl
 };
 
 class PlannedChild {

@@ -59,6 +59,7 @@ using raw::call;
 constexpr unsigned kCloseRangeCloexec = 4;  // CLOSE_RANGE_CLOEXEC, 5.11
 constexpr unsigned long kAtEmptyPath = 0x1000;
 constexpr unsigned long kTiocgptpeer = 0x5441;
+constexpr unsigned long kKeyctlJoinSessionKeyring = 1;
 
 // ---- small pieces ----------------------------------------------------------------------------------------------
 
@@ -308,6 +309,9 @@ void become_nobody_in_particular(const ChildPlan& plan) noexcept {
       call(SYS_close, fd);
     }
   }
+  // The caller's keys are found through it, by keyctl and by file systems that ask for keys in the payload's name.
+  const long keyring = call(SYS_keyctl, kKeyctlJoinSessionKeyring, nullptr);
+  if (plan.must_have_keyring && keyring != -ENOSYS) must(plan, keyring);
   enter(plan, Stage::death_signal);
   must(plan, call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0));
   must(plan, call(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0));
@@ -454,8 +458,8 @@ void default_signals(const ChildPlan& plan) noexcept {
   must(plan, call(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, 8));
 }
 
-// execute, write, read, truncate (ABI 3), device ioctl (ABI 5): linux/landlock.h
-constexpr uint64_t kLandlockFileRights = 1u << 0 | 1u << 1 | 1u << 2 | 1u << 14 | 1u << 15;
+// execute, write, read, truncate (ABI 3), device ioctl (ABI 5), connecting to sockets (ABI 9): linux/landlock.h
+constexpr uint64_t kLandlockFileRights = 1u << 0 | 1u << 1 | 1u << 2 | 1u << 14 | 1u << 15 | 1u << 16;
 
 void apply_landlock(const ChildPlan& plan) noexcept {
   enter(plan, Stage::landlock);

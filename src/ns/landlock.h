@@ -27,7 +27,12 @@ struct LandlockPlan {
   std::vector<LandlockPathRule> rules;
 };
 
-// REQUIRES abi >= 1. `writable`: paths inside the sandbox; a missing one is skipped.
-Result<LandlockPlan> plan_landlock(int abi, const std::vector<std::string>& writable);
+// What a ruleset of this ABI decides about files: everything that the ABI knows.
+uint64_t landlock_handled_rights(int abi);
+
+// REQUIRES abi >= 1. Paths inside the sandbox; a missing one is skipped. `with_sockets`: where sockets that the host's
+// programs listen on may be connected to, which ABI 9 can tell apart; before it, any socket that is seen may be.
+Result<LandlockPlan> plan_landlock(int abi, const std::vector<std::string>& writable,
+                                   const std::vector<std::string>& with_sockets);
 
 }  // namespace sbx::ns

@@ -152,6 +152,9 @@ struct ChildPlan {
   // identity
   uint32_t uid = 0, gid = 0;
   bool drop_groups = false;  // root case: setgroups(0)
+  // A session key ring of our own instead of the caller's. Where the payload may not call keyctl, one that cannot be had
+  // (no keys in this kernel, a filter around us, the user's quota) is done without.
+  bool must_have_keyring = false;
   // Files named `tasks` of cgroup v1 directories: "0" written there moves the writer, without the wait for all CPUs
   // (an RCU grace period, 15 ms on an idle host) that moving another process by cgroup.procs costs.
   const int* cgroup_tasks = nullptr;

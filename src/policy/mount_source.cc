@@ -92,12 +92,16 @@ constexpr std::array<Tree, 17> kTrees = {{
 }};
 
 // Refused exactly; what lies below is fine.
-constexpr std::array<Tree, 5> kPlaces = {{
+constexpr std::array<Tree, 9> kPlaces = {{
     {"/", "it is the whole host"},
     {"/etc", "it holds the host's settings and secrets"},
     {"/root", "it is a home directory"},
     {"/home", "it holds the home directories"},
     {"/run", "it holds the sockets of the host's services"},
+    {"/tmp", "everybody's programs keep sockets and files there"},
+    {"/var/tmp", "everybody's programs keep sockets and files there"},
+    {"/var", "it holds the data and sockets of the host's services"},
+    {"/var/lib", "it holds the data and sockets of the host's services"},
 }};
 
 Error refusal(std::string_view path, std::string_view reason, const std::string& origin, const char* advice) {

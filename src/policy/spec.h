@@ -31,6 +31,7 @@ struct BindOp {
   bool read_only = true;
   bool no_exec = false;
   bool devices = false;
+  bool sockets = false;  // services that listen there may be talked to: --allow-sensitive-mount (Landlock ABI 9)
   // The workspace and --mount of a root caller: the tree is idmapped, so that the files of its owner show up and
   // come back as the caller's own. Ignored for an ordinary user, whose own uid is mapped anyway.
   bool idmap = false;

@@ -286,7 +286,7 @@ void try_hardening(HostReport& report, const HostFacts& facts) {
   UniqueFd ruleset;
   report.landlock_abi = facts.landlock_abi;
   if (report.landlock_abi > 0) {
-    Result<ns::LandlockPlan> plan = ns::plan_landlock(report.landlock_abi, {});
+    Result<ns::LandlockPlan> plan = ns::plan_landlock(report.landlock_abi, {}, {});
     if (plan.ok()) ruleset = std::move(plan.value().ruleset);
     else report.landlock = Tried::no(plan.error().errnum());
   } else {

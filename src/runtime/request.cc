@@ -137,7 +137,8 @@ class Execution {
   Status load_policies();
   Status share_workspace();
   Status share_mounts();
-  Status guard_directory(const std::string& source, const std::string& target, bool sensitive);
+  Status guard_directory(const std::string& source, const std::string& target);
+  void pin_result(const std::string& source, const std::string& target);
   Status open_artifacts();
   Status choose_program();
   Status place_files();
@@ -357,22 +358,35 @@ Status Execution::share_workspace() {
   return {};
 }
 
-Status Execution::guard_directory(const std::string& source, const std::string& target, bool sensitive) {
+Status Execution::guard_directory(const std::string& source, const std::string& target) {
   Guarded entry;
   entry.shown = source;
   // Real paths come here: as in the mount itself, a link that takes a directory's place meanwhile is not followed.
   entry.directory = SBX_TRY(sys::openat2(AT_FDCWD, source, O_RDONLY | O_DIRECTORY, 0, RESOLVE_NO_SYMLINKS));
-  entry.guard = SBX_TRY_CTX(guard_workspace(entry.directory.get(), target, sensitive, ArtifactBounds{}),
+  entry.guard = SBX_TRY_CTX(guard_workspace(entry.directory.get(), target, !request_.allow_sensitive_write, ArtifactBounds{}),
                             "looking at '" + source + "' before it is shared for writing");
   shared_.insert(shared_.end(), entry.guard.ops.begin(), entry.guard.ops.end());
+  pin_result(source, target);
   guard_notes_.insert(guard_notes_.end(), entry.guard.notes.begin(), entry.guard.notes.end());
   guarded_.push_back(std::move(entry));
   return {};
 }
 
+// The directory of the result file keeps its place: a payload that moved it away could put another there, with a result
+// of its own making.
+void Execution::pin_result(const std::string& source, const std::string& target) {
+  const std::string& directory = request_.result_directory;
+  if (directory == source || !path_is_under(directory, source)) return;
+  const std::string inside = directory.substr(source == "/" ? 1 : source.size() + 1);
+  for (size_t slash = inside.find('/');; slash = inside.find('/', slash + 1)) {
+    shared_.emplace_back(PinOp{join_path(target, inside.substr(0, slash))});
+    if (slash == std::string::npos) return;
+  }
+}
+
 Status Execution::share_mounts() {
   if (request_.workspace.has_value() && request_.workspace->mode == WorkspaceMode::read_write) {
-    SBX_TRY(guard_directory(workspace_, kBoxDirectory, !request_.allow_sensitive_write));
+    SBX_TRY(guard_directory(workspace_, kBoxDirectory));
   }
   for (const MountArgument& mount : request_.mounts) {
     const std::string shown = "'" + printable(mount.source) + "'";
@@ -420,17 +434,18 @@ Status Execution::share_mounts() {
     bind.idmap = true;
     bind.source_mode = info.st_mode;
     bind.no_links = true;
+    bind.sockets = request_.allow_sensitive_mount;
     bind.origin = "flag --mount";
     const std::string source = bind.source;
     shared_.emplace_back(std::move(bind));
-    if (!mount.read_only && S_ISDIR(info.st_mode)) SBX_TRY(guard_directory(source, target, false));
+    if (!mount.read_only && S_ISDIR(info.st_mode)) SBX_TRY(guard_directory(source, target));
   }
-  // Whoever asked for it: what a run made in a directory of the host is swept of set-id bits.
+  // Whoever asked for it: what the host trusts in a directory of its own is guarded.
   for (const PolicyLayer& layer : layers_) {
     for (const FsOp& op : layer.mounts) {
       const BindOp* bind = std::get_if<BindOp>(&op);
       if (bind == nullptr || bind->read_only || !S_ISDIR(bind->source_mode)) continue;
-      SBX_TRY(guard_directory(bind->source, bind->target, false));
+      SBX_TRY(guard_directory(bind->source, bind->target));
     }
   }
   return {};

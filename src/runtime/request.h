@@ -58,6 +58,7 @@ struct RunRequest {
   TtyMode tty = TtyMode::automatic;
   std::string artifacts_directory;       // --artifacts DIR; "" : not copied out
   bool want_result = false;              // --result or --json: hash and list artifacts
+  std::string result_directory;          // where --result goes, a real path; "" : to no file
   bool capture_streams = false;          // --json
   bool allow_sensitive_mount = false;
   bool allow_sensitive_write = false;

@@ -54,11 +54,11 @@ struct Filter {
   std::string policy;
 };
 
-// The listener leaves the payload's process by sendmsg, after the filter has been loaded.
-bool allows_sendmsg(std::span<const sock_filter> program) {
+// With arguments of zero: enough for calls that the policies decide by number.
+bool allows(std::span<const sock_filter> program, int number) {
   if (program.empty()) return false;
   seccomp_data data{};
-  data.nr = SYS_sendmsg;
+  data.nr = number;
 #if defined(__x86_64__)
   data.arch = AUDIT_ARCH_X86_64;
 #else
@@ -104,7 +104,8 @@ Result<Filter> choose_filter(const SandboxSpec& spec, bool sample_memory) {
     filter.own_reporting = SBX_TRY(seccomp::compile(spec.seccomp.rules, options));
     filter.reporting = filter.own_reporting;
   }
-  if (!allows_sendmsg(filter.reporting)) filter.reporting = {};
+  // The listener leaves the payload's process by sendmsg, after the filter has been loaded.
+  if (!allows(filter.reporting, SYS_sendmsg)) filter.reporting = {};
   return filter;
 }
 
@@ -367,6 +368,7 @@ class Run {
     plan_options.host_gid = identity.gid;
     plan_options.filter = filter.program;
     plan_options.reporting_filter = filter.reporting;
+    plan_options.must_have_keyring = filter.program.empty() || allows(filter.program, SYS_keyctl);
     plan_options.keep = options_.keep_directories;
     const size_t space_index = add_space_directory(plan_options.keep);
     plan_options.terminal = stdio->needs_pty();

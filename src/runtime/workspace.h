@@ -55,7 +55,7 @@ struct WorkspaceGuard {
 };
 
 // dirfd: the host's directory; target: where it shall stand inside ("/box"). `sensitive` false is
-// --allow-sensitive-write, or a --mount …:rw. Errors: the directory cannot be read; resource when more places would
+// --allow-sensitive-write. Errors: the directory cannot be read; resource when more places would
 // have to be protected than is sane (the hint names :overlay).
 Result<WorkspaceGuard> guard_workspace(int dirfd, const std::string& target, bool sensitive, const ArtifactBounds& bounds);
 
