@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Drives the real binary: every case under tests/integration, as root and as an ordinary user.
+"""Drives the real binary: every case under tests/integration and tests/escape, as root and as an ordinary user.
 
     tests/run.py --binary build/sbx [--as root,user] [-j2] [-k pattern] [--list] [--check-skips FILE]
 
@@ -23,6 +23,8 @@ import traceback
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "integration"))
+sys.path.insert(1, str(pathlib.Path(__file__).resolve().parent / "escape"))
+import escape  # noqa: E402
 import harness  # noqa: E402
 from harness import Case, Completed, Context, Failure, Skip  # noqa: E402
 
@@ -89,6 +91,7 @@ class Report:
         self.lock = threading.Lock()
         self.passed, self.failed, self.skipped = [], [], []
         self.verbose = verbose
+        self.evidence = {}
 
     def add(self, kind, name, text, seconds):
         with self.lock:
@@ -115,6 +118,8 @@ def run_one(item, identity, options, report, base):
         if reason:
             raise Skip(reason)
         item.function(context)
+        if hasattr(context, "evidence"):
+            report.evidence.setdefault(item.name, {})[identity.label] = list(context.evidence)
     except Skip as skip:
         report.add("skipped", name, str(skip), time.monotonic() - began)
     except Failure as failure:
@@ -184,11 +189,13 @@ def main():
     parser.add_argument("--keep", action="store_true", help="keep the cases' directories")
     parser.add_argument("--skips", default="", help="write `case: reason` of skipped cases to this file")
     parser.add_argument("--check-skips", action="append", default=[], metavar="FILE", help="fail unless exactly these cases are skipped; repeatable")
+    parser.add_argument("--evidence", default="", metavar="FILE", help="write what the escape cases saw, for tests/escape/table.py")
     parser.add_argument("--slowest", type=int, default=0, help="print the N slowest cases")
     options = parser.parse_args()
 
     cases = [directory_case(p.parent) for p in sorted((harness.TESTS / "integration").glob("*/cmd"))]
     cases += harness.load_python_cases()
+    cases += escape.cases(lambda: options.staged_binary.parent / "escape")
     if options.pattern:
         wanted = re.compile(options.pattern)
         cases = [c for c in cases if wanted.search(c.name) or wanted.search(c.sentence)]
@@ -220,6 +227,7 @@ def main():
         if probe.exists():
             shutil.copy2(probe, options.staged_probe)
         shutil.copytree(harness.HOSTILE, staged / "hostile")
+        shutil.copytree(harness.TESTS / "escape", staged / "escape", ignore=shutil.ignore_patterns("__pycache__"))
         for path in staged.rglob("*"):
             os.chmod(path, 0o755)
 
@@ -243,6 +251,8 @@ def main():
         everything = sorted(report.passed + report.failed, key=lambda r: -r[2])[:options.slowest]
         for name, _text, seconds in everything:
             print(f"{seconds:7.2f} s  {name}")
+    if options.evidence:
+        pathlib.Path(options.evidence).write_text(json.dumps(report.evidence, indent=1, sort_keys=True) + "\n")
     if options.skips:
         lines = [f"{name}: {text}\n" for name, text, _seconds in sorted(report.skipped)]
         pathlib.Path(options.skips).write_text("".join(lines))

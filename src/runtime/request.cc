@@ -138,6 +138,7 @@ class Execution {
   Status share_workspace();
   Status share_mounts();
   Status guard_directory(const std::string& source, const std::string& target);
+  bool leads_out_of_workspace(const std::string& host_path) const;
   void pin_result(const std::string& source, const std::string& target);
   Status open_artifacts();
   Status choose_program();
@@ -462,6 +463,18 @@ std::string Execution::inside_path_of(const std::string& host_path) const {
   return normalize_path(kBoxDirectory + parent.value().substr(workspace_.size()) + "/" + base_name(host_path));
 }
 
+// A file that is named inside the workspace and lies elsewhere: an untrusted checkout could have its own choice of the
+// caller's files shown as a program.
+bool Execution::leads_out_of_workspace(const std::string& host_path) const {
+  if (workspace_.empty() || host_path.empty()) return false;
+  const Result<std::string> real = sys::realpath(host_path);
+  const Result<std::string> directory = sys::getcwd();
+  const std::string named = host_path[0] == '/' || !directory.ok() ? host_path : join_path(directory.value(), host_path);
+  const Result<std::string> parent = sys::realpath(dir_name(host_path));
+  if (!real.ok() || path_is_under(real.value(), workspace_)) return false;
+  return path_is_under(normalize_path(named), workspace_) || (parent.ok() && path_is_under(parent.value(), workspace_));
+}
+
 // Before the run, and before the state of a writable workspace is looked at: what the payload puts in the destination's
 // place, a link to somewhere else, must lead nobody there.
 Status Execution::open_artifacts() {
@@ -506,6 +519,10 @@ Status Execution::choose_program() {
   }
   source_ = inside_path_of(program_.host_path);
   program_shared_ = !source_.empty();
+  if (!program_shared_ && leads_out_of_workspace(program_.host_path) && !request_.allow_sensitive_mount) {
+    return Error(ErrorKind::usage, "'" + printable(program_.host_path) + "' is a link that leads out of the workspace")
+        .with_hint("whoever made the workspace chose what it leads to; name the file itself if you mean it");
+  }
   if (!program_shared_) {
     source_ = join_path(workspace_.empty() ? kBoxDirectory : kSourceDirectory, program_.name);
   }

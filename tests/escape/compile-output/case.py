@@ -1,0 +1,32 @@
+from escape import Attack, Control
+
+import os
+
+
+def run(t):
+    canary = t.file("home/canary", "CANARY", 0o644)
+    t.mkdir("proj")
+    source = t.file("proj/main.cpp", "int main() { return 7; }\n")
+    seen = []
+    # The wrapper runs once for cc1plus, as, collect2; after the last the output is there and a background child changes it.
+    for name, act in (("link", f'ln -sf {canary} "$o"'), ("link-to-proc", 'ln -sf /proc/1/root/etc/passwd "$o"'), ("fifo", 'rm -f "$o"; mkfifo "$o"'),
+                      ("directory", 'rm -f "$o"; mkdir "$o"'), ("huge", 'truncate -s 100G "$o"'), ("nothing", 'rm -f "$o"')):
+        # Every temporary of g++ is "-o FILE"; what the supervisor takes over is the link step's.
+        t.file("tools/wrap", f"""#!/bin/sh
+for w; do [ "$p" = -o ] && o=$w; p=$w; done
+"$@" || exit
+case $1 in *collect2) {act};; esac
+exit 0
+""", 0o755)
+        done = t.sbx("run", "--workspace", "proj", "--mount", f"{t.dir}/tools:/opt/tools", "--compile-flag", "-wrapper", "--compile-flag", "/opt/tools/wrap",
+                     source, result=True, timeout=40)
+        t.no_match(done.text + done.errors, "CANARY|root:x", name)
+        t.true(done.status not in (0, 7), f"{name}: it ran\n" + done.describe())
+        seen.append(f"{name}: {done.verdict}")
+    t.file("tools/wrap", '#!/bin/sh\nexec "$@"\n', 0o755)
+    t.expect(t.sbx("run", "--workspace", "proj", "--mount", f"{t.dir}/tools:/opt/tools", "--compile-flag", "-wrapper", "--compile-flag", "/opt/tools/wrap", source), status=7)
+    return "; ".join(seen), "a wrapper that changes nothing: the program runs"
+
+
+CASE = Attack("hand over something else than a program from the compile step: a link, a FIFO, a directory, a huge sparse file", "36, 85",
+              "only regular files are taken over, beneath the build directory, bounded", run=run, needs="g++", seconds=90, control=Control("the compiler's own output"))
