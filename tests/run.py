@@ -252,7 +252,8 @@ def main():
         for name, _text, seconds in everything:
             print(f"{seconds:7.2f} s  {name}")
     if options.evidence:
-        pathlib.Path(options.evidence).write_text(json.dumps(report.evidence, indent=1, sort_keys=True) + "\n")
+        seen = {"host": f"Linux {re.match(r'[0-9]+[.][0-9]+', os.uname().release).group()}, {os.uname().machine}", "cases": report.evidence}
+        pathlib.Path(options.evidence).write_text(json.dumps(seen, indent=1, sort_keys=True) + "\n")
     if options.skips:
         lines = [f"{name}: {text}\n" for name, text, _seconds in sorted(report.skipped)]
         pathlib.Path(options.skips).write_text("".join(lines))

@@ -54,7 +54,7 @@ class Layer:
 
 class Attack:
     def __init__(self, what, classes, blocked_by, tries=(), program=(), answers=REFUSED, special=None, control=None, layers=(),
-                 policies=SHIPPED, flags=(), run=None, no_control="", area="kernel", **registration):
+                 policies=SHIPPED, flags=(), run=None, no_control="", **registration):
         self.what, self.classes, self.blocked_by = what, classes, blocked_by
         self.tries = tuple(tries)      # of the probe
         self.program = tuple(program)  # instead: arguments of attempt.py, ("",) for none
@@ -62,7 +62,6 @@ class Attack:
         self.control, self.layers, self.no_control = control, tuple(layers), no_control
         self.policies, self.flags = tuple(policies), tuple(flags)
         self.run = run                 # instead of all that: a function of the Context; returns what it saw, and the control's
-        self.area = area
         self.registration = registration
 
 
@@ -70,7 +69,7 @@ def evidence_text(answers):
     groups = {}
     for name, answer in answers.items():
         groups.setdefault(answer, []).append(name)
-    return "; ".join(f"{', '.join(names)}: {answer}" for answer, names in groups.items())
+    return "; ".join(f"{', '.join(names) if len(names) < 9 else f'{len(names)} tries'}: {answer}" for answer, names in groups.items())
 
 
 class Runner:
@@ -154,6 +153,7 @@ class Runner:
         shown = {name: answers.get(name, "nothing") for name in wanted}
         for name, answer in shown.items():
             if control.absent and re.fullmatch(control.absent, answer):
+                shown[name] = f"{answer} (this kernel, or host, has it not)"
                 continue
             if not re.fullmatch(control.answers, answer):
                 raise Failure(f"the control ({control.text}): {name}: {answer!r}, wanted /{control.answers}/: the attempt proves nothing")

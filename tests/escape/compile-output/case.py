@@ -8,10 +8,9 @@ def run(t):
     t.mkdir("proj")
     source = t.file("proj/main.cpp", "int main() { return 7; }\n")
     seen = []
-    # The wrapper runs once for cc1plus, as, collect2; after the last the output is there and a background child changes it.
     for name, act in (("link", f'ln -sf {canary} "$o"'), ("link-to-proc", 'ln -sf /proc/1/root/etc/passwd "$o"'), ("fifo", 'rm -f "$o"; mkfifo "$o"'),
-                      ("directory", 'rm -f "$o"; mkdir "$o"'), ("huge", 'truncate -s 100G "$o"'), ("nothing", 'rm -f "$o"')):
-        # Every temporary of g++ is "-o FILE"; what the supervisor takes over is the link step's.
+                      ("directory", 'rm -f "$o"; mkdir "$o"'), ("sparse", 'rm -f "$o"; truncate -s 250M "$o"'), ("nothing", 'rm -f "$o"')):
+        # g++ starts the compiler, the assembler and the linker through it; sbx takes over what the linker makes.
         t.file("tools/wrap", f"""#!/bin/sh
 for w; do [ "$p" = -o ] && o=$w; p=$w; done
 "$@" || exit

@@ -4,15 +4,16 @@ import os
 
 
 def run(t):
-    code = "echo $(ls -d /proc/[0-9]* | wc -l); kill -0 %d 2>/dev/null && echo reached; kill -9 1 2>/dev/null; kill -6 -1 2>/dev/null; echo alive" % os.getpid()
     done = t.shell("ls -d /proc/[0-9]* | wc -l; for s in 9 15 19 6 2; do kill -$s 1 2>/dev/null; done; echo alive")
     count, alive = done.text.split()
     t.true(int(count) < 10 and alive == "alive", done.describe())
     if os.getpid() > 300:
         t.expect(t.probed("kill", str(os.getpid()), "0"), out="ESRCH\n")
+    if not t.is_root:
+        return f"{count} processes, init unharmed by any signal", "not as this identity"
     shown = t.shell("ls -d /hostproc/[0-9]* | wc -l", "--allow-sensitive-mount", "--mount", "/proc:/hostproc")
-    t.true(shown.status != 0 or int(shown.text or 0) >= 10, shown.describe())
-    return f"{count} processes, init unharmed by any signal", f"--allow-sensitive-mount --mount /proc:/hostproc: {shown.text.strip() or 'refused'}"
+    t.true(int(shown.text or 0) >= 10, shown.describe())
+    return f"{count} processes, init unharmed by any signal", f"--allow-sensitive-mount --mount /proc:/hostproc: {shown.text.strip()}"
 
 
 CASE = Attack("see, signal or count the host's processes; kill init", "14, 38", "a pid namespace; /proc is its own; init ignores its own", run=run,
