@@ -153,11 +153,17 @@ Result<RunnerSpec> parse_runner_toml(std::string_view text, const std::string& n
 
   if (const TomlValue* compile = document.find("compile")) {
     if (!compile->is(Kind::table)) return reader.error(*compile, "compile is a section").with_hint("write [compile]");
-    SBX_TRY(reader.only_keys(*compile, {"argv", "environment"}));
+    SBX_TRY(reader.only_keys(*compile, {"argv", "environment", "watch", "uncached_words"}));
     RunnerCompile step;
     step.argv = SBX_TRY(reader.command(*compile, "argv", {"tool", "src", "src_dir", "out", "flags"}));
     if (step.argv.empty()) return reader.error(*compile, "compile without argv");
     step.environment = SBX_TRY(reader.text_map(*compile, "environment"));
+    step.watch = SBX_TRY(reader.texts(*compile, "watch"));
+    for (const std::string& pattern : step.watch)
+      if (pattern.empty() || pattern.front() != '/')
+        return reader.error(*compile->find("watch"), quoted(pattern) + " is no absolute path")
+            .with_hint("write paths of the host, such as \"/usr/include\"; * and ? match within a name");
+    step.uncached_words = SBX_TRY(reader.texts(*compile, "uncached_words"));
     spec.compile = std::move(step);
   }
   std::vector<std::string> run_placeholders = {"tool", "src", "src_dir", "args"};

@@ -1,7 +1,7 @@
 // Theory of operation. A request goes through fixed stages, each a method of Execution, in the order of run():
 //
 //   requirements → policies → workspace and mounts → program and language → files placed → toolchain
-//   → [compile: a sandbox of its own, its products copied out] → run: a sandbox → artifacts, sweep → hints
+//   → [compile: the build cache, or a sandbox of its own, its products copied out] → run: a sandbox → artifacts, sweep → hints
 //
 // Up to the toolchain nothing of the request's has run, and failures come back as Error. The compile step and the run
 // are two sandboxes from the same layers; what goes from one to the other goes through descriptors of the supervisor,
@@ -24,7 +24,9 @@
 #include "policy/loader.h"
 #include "policy/resolve.h"
 #include "policy/syscall_groups.h"
+#include "runtime/build_cache.h"
 #include "runtime/choose_cgroup.h"
+#include "runtime/digest.h"
 #include "runtime/hints.h"
 #include "runtime/program.h"
 #include "runtime/runner.h"
@@ -68,13 +70,6 @@ struct Step {
   std::vector<std::string> argv;
   std::string exec_path;
   std::vector<std::pair<std::string, std::string>> environment;
-};
-
-// A file that the compile step made, for the run.
-struct Product {
-  std::string name;  // relative to the build directory
-  UniqueFd content;
-  bool executable = false;
 };
 
 // Opens the regular files below `directory`, which a hostile compiler filled: beneath only, no links, no devices
@@ -147,6 +142,7 @@ class Execution {
 
   ProbeRunner probe_runner();
   ToolchainRequest toolchain_request(const RunnerSpec* runner) const;
+  std::string cache_directory() const;
   Result<SandboxSpec> make_spec(const Step& step, std::vector<FsOp> extra, bool compiling) const;
   Status plan_stdio();
   std::string inside_path_of(const std::string& host_path) const;
@@ -159,7 +155,16 @@ class Execution {
   void note_outcome(const char* what, const Outcome& outcome) const;
   bool wants_artifacts() const { return request_.want_result || !request_.artifacts_directory.empty(); }
 
-  // Runs the compile step. False: it failed, and the report says so.
+  // What the result of this compile step depends on; nullopt: not to be remembered.
+  struct BuildInput {
+    std::vector<std::string> watched;
+    WatchState state;
+    std::string key;
+  };
+  std::optional<BuildInput> build_input(const SandboxSpec& spec) const;
+  bool take_cached_build(const std::string& key, Report& report, std::vector<Product>& products) const;
+  void remember_build(const BuildInput& input, const Outcome& outcome, std::span<const Product> products) const;
+  // Runs the compile step, or takes what it made before. False: it failed, and the report says so.
   Result<bool> compile(const StepValues& values, Report& report, std::vector<Product>& products);
   Result<Report> run_step(const Step& step, std::vector<FsOp> extra, Report report);
   void sweep(Report& report) const;
@@ -543,13 +548,15 @@ ToolchainRequest Execution::toolchain_request(const RunnerSpec* runner) const {
   wanted.venv = request_.venv;
   wanted.working_directory = caller_directory_;
   wanted.environment = environment_;
-  const auto cache = environment_.find("XDG_CACHE_HOME");
-  if (cache != environment_.end() && starts_with(cache->second, "/")) {
-    wanted.cache_directory = normalize_path(cache->second + "/sbx");
-  } else if (!facts_.home.empty()) {
-    wanted.cache_directory = facts_.home + "/.cache/sbx";
-  }
+  wanted.cache_directory = cache_directory();
   return wanted;
+}
+
+// The caller's own; "": none.
+std::string Execution::cache_directory() const {
+  const auto cache = environment_.find("XDG_CACHE_HOME");
+  if (cache != environment_.end() && starts_with(cache->second, "/")) return normalize_path(cache->second + "/sbx");
+  return facts_.home.empty() ? "" : facts_.home + "/.cache/sbx";
 }
 
 // Runs what finds an interpreter: the default policy, nothing of the caller's but the mounts that the finder names.
@@ -818,6 +825,83 @@ void Execution::note_outcome(const char* what, const Outcome& outcome) const {
   }
 }
 
+std::optional<Execution::BuildInput> Execution::build_input(const SandboxSpec& spec) const {
+  const RunnerCompile& step = *language_.runner->compile;
+  if (!request_.build_cache || step.watch.empty() || cache_directory().empty()) return std::nullopt;
+  std::string contents;
+  const auto add = [&](int fd) {
+    Result<UniqueFd> copy = sys::open("/proc/self/fd/" + std::to_string(fd), O_RDONLY);  // an offset of its own
+    if (!copy.ok()) return false;
+    const Result<std::string> bytes = sys::read_all(copy.value().get(), kProgramLimit);
+    if (!bytes.ok()) return false;
+    for (const std::string& word : step.uncached_words) {
+      if (bytes.value().find(word) != std::string::npos) {
+        note("build cache: not used, the source holds " + printable(word));
+        return false;
+      }
+    }
+    contents += std::to_string(bytes.value().size()) + ":" + bytes.value();
+    return true;
+  };
+  if (!add(program_.content.get())) return std::nullopt;
+  for (const FsOp& op : placed_) {
+    if (const CopyFdOp* file = std::get_if<CopyFdOp>(&op); file != nullptr && !add(file->source.value)) return std::nullopt;
+  }
+
+  BuildInput input;
+  input.watched = step.watch;
+  input.watched.push_back(toolchain_.executable);
+  // Whatever is in view beside the host's own system directories, of which the data file names what matters.
+  for (const FsOp& op : spec.fs) {
+    const BindOp* bind = std::get_if<BindOp>(&op);
+    if (bind != nullptr && std::find(rootfs_.begin(), rootfs_.end(), op) == rootfs_.end()) {
+      input.watched.push_back(bind->source);
+    }
+  }
+  const std::optional<WatchState> state = look_at(input.watched);
+  if (!state.has_value()) {
+    note("build cache: not used, there are too many files that the compiler could read");
+    return std::nullopt;
+  }
+  input.state = *state;
+  input.key = sha256_hex(spec_text(spec) + input.state.digest + "\n" + contents);
+  return input;
+}
+
+bool Execution::take_cached_build(const std::string& key, Report& report, std::vector<Product>& products) const {
+  std::optional<CachedBuild> build = load_build(cache_directory(), key);
+  if (!build.has_value()) return false;
+  products = std::move(build->products);
+  CompileReport compiled;
+  compiled.cached = true;
+  compiled.outcome.verdict = Verdict::exited;
+  for (auto [stream, text] : {std::pair{&compiled.outcome.out, &build->out}, std::pair{&compiled.outcome.err, &build->err}}) {
+    // As the compiler's words were passed on when it spoke them.
+    if (!request_.capture_streams) (void)sys::write_all(STDERR_FILENO, *text);
+    stream->total_bytes = text->size();
+    stream->captured = true;
+    stream->kept = std::move(*text);
+  }
+  report.compile = std::move(compiled);
+  note("compile: taken from the build cache");
+  return true;
+}
+
+void Execution::remember_build(const BuildInput& input, const Outcome& outcome, std::span<const Product> products) const {
+  if (outcome.out.truncated || outcome.err.truncated) return;
+  struct timespec now {};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  constexpr int64_t kSettled = 2'000'000'000;
+  if (input.state.newest_nanos > int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec - kSettled ||
+      look_at(input.watched) != input.state) {
+    note("build cache: not stored, files that the compiler could read have just changed");
+    return;
+  }
+  if (!store_build(cache_directory(), input.key, products, outcome.out.kept, outcome.err.kept)) {
+    note("build cache: not stored");
+  }
+}
+
 Result<bool> Execution::compile(const StepValues& values, Report& report, std::vector<Product>& products) {
   const RunnerSpec& runner = *language_.runner;
   Step step;
@@ -845,11 +929,17 @@ Result<bool> Execution::compile(const StepValues& values, Report& report, std::v
   extra.emplace_back(PrivateDirOp{kBuildDirectory, 0755});
   SandboxSpec spec = SBX_TRY(make_spec(step, std::move(extra), true));
   note_spec(spec);
+  const std::optional<BuildInput> input = build_input(spec);
+  if (input.has_value() && take_cached_build(input->key, report, products)) {
+    report.compile->argv = step.argv;
+    report.compile->limits = spec.limits;
+    return true;
+  }
 
   RunOptions options;
   // A compiler's messages, on whichever stream, are ours to show on stderr: stdout belongs to the program.
   for (OutputPlan* stream : {&options.stdio.out, &options.stdio.err}) {
-    stream->capture = request_.want_result;
+    stream->capture = request_.want_result || input.has_value();
     if (!request_.capture_streams) stream->forward_fd = STDERR_FILENO;
   }
   options.keep_directories = {kBuildDirectory};
@@ -880,6 +970,7 @@ Result<bool> Execution::compile(const StepValues& values, Report& report, std::v
       failure = "the compiler ended well but made no program";
     }
   }
+  if (succeeded && input.has_value()) remember_build(*input, outcome, products);
   report.compile = CompileReport{std::move(outcome), step.argv, spec.limits};
   if (succeeded) return true;
 
