@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "ns/build_plan.h"
+#include "ns/landlock.h"
 
 using namespace sbx;
 
@@ -164,4 +165,12 @@ TEST_CASE("an overlay's changes lie on the private file system and its special c
   CHECK(planned.value()->text().find("lowerdir=a\\:b\\,c,upperdir=/proc/0,workdir=/proc/1,userxattr") != std::string::npos);
   REQUIRE(planned.value()->keep_slots.size() == 1);
   CHECK(planned.value()->keep_slots[0] == 1);
+}
+
+TEST_CASE("Landlock decides about what its ABI knows and nothing else: an unknown right would be refused by the kernel") {
+  CHECK(ns::landlock_handled_rights(1) == 0x1fff);
+  CHECK(ns::landlock_handled_rights(2) == 0x3fff);
+  CHECK(ns::landlock_handled_rights(4) == 0x7fff);
+  CHECK(ns::landlock_handled_rights(7) == 0xffff);
+  CHECK(ns::landlock_handled_rights(9) == 0x1ffff);  // sockets by path
 }

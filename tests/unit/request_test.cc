@@ -169,11 +169,36 @@ TEST_CASE("a file inside the workspace runs where it stands, one outside lies in
   CHECK(fake.calls[1].spec.argv.back() == "/run/sbx/src/out.sh");
   CHECK(fake.calls[1].copied.at("/run/sbx/src/out.sh") == "echo out");
 
-  // A link in the workspace that leads out of it is no file of the workspace.
+  // A link in the workspace that leads out of it is no file of the workspace, and nobody's choice but its maker's.
   REQUIRE(::symlink((directory.path + "/out.sh").c_str(), (directory.path + "/home/project/link.sh").c_str()) == 0);
   request.program.value = directory.path + "/home/project/link.sh";
+  CHECK_FALSE(run(request, directory, fake).ok());
+  CHECK(fake.calls.size() == 2);
+  request.allow_sensitive_mount = true;
   REQUIRE(run(request, directory, fake).ok());
   CHECK(fake.calls[2].spec.argv.back() == "/run/sbx/src/link.sh");
+}
+
+TEST_CASE("the directories above a result file in a writable share are pinned, those elsewhere are not") {
+  const TemporaryDirectory directory;
+  FakeEngine fake;
+  RunRequest request = bash_request(directory.file("home/p/in.sh", "echo"));
+  directory.file("home/p/a/b/x", "");
+  directory.file("home/q/x", "");
+  request.workspace = WorkspaceArgument{directory.path + "/home/p", WorkspaceMode::read_write};
+  const auto pins = [&](const std::string& place) {
+    request.result_directory = place;
+    REQUIRE(run(request, directory, fake).ok());
+    std::vector<std::string> targets;
+    for (const FsOp& op : fake.calls.back().spec.fs) {
+      if (const PinOp* pin = std::get_if<PinOp>(&op)) targets.push_back(pin->target);
+    }
+    return targets;
+  };
+  CHECK(pins(directory.path + "/home/p/a/b") == std::vector<std::string>{"/box/a", "/box/a/b"});
+  CHECK(pins(directory.path + "/home/p").empty());
+  CHECK(pins(directory.path + "/home/q").empty());
+  CHECK(pins("").empty());
 }
 
 TEST_CASE("a workspace is writable, overlaid or read-only as asked") {

@@ -425,7 +425,11 @@ TEST_CASE("host paths that nobody should share are refused, projects below them 
                            "/run",
                            "/run/user",
                            "/run/user/1001",
-                           "/run/docker.sock"};
+                           "/run/docker.sock",
+                           "/tmp",
+                           "/var/tmp",
+                           "/var",
+                           "/var/lib"};
   for (const char* path : refused) {
     CAPTURE(path);
     const Status status = check_mount_source(path, 0, user_facts(), "flag --mount");
@@ -436,7 +440,7 @@ TEST_CASE("host paths that nobody should share are refused, projects below them 
   }
   const char* fine[] = {"/home/user/project",  "/root/project",      "/home/user/.sshfs",  "/srv/people/third/work",
                         "/srv/data",           "/etc/foo",           "/home/user/a/.ssh2", "/var/lib/service/data",
-                        "/var/lib",            "/tmp",               "/usr",               "/home/user/.config/myapp",
+                        "/var/tmp/x",          "/tmp/x",             "/usr",               "/home/user/.config/myapp",
                         "/home/user/.cache",   "/home/user/project/.git", "/process",      "/devel"};
   for (const char* path : fine) {
     CAPTURE(path);
