@@ -462,7 +462,8 @@ class PlanBuilder {
       BindOp bind;
       bind.source = "/dev/" + name;
       bind.target = op.target + "/" + name;
-      bind.read_only = false;
+      // Devices are written all the same; what cannot be changed is the host's node: its times, which others see.
+      bind.read_only = true;
       bind.devices = true;
       bind.no_exec = true;
       const Source source = SBX_TRY(look_at(bind));

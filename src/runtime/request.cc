@@ -106,7 +106,8 @@ class Execution {
   Status share_mounts();
   Status guard_directory(const std::string& source, const std::string& target);
   bool leads_out_of_workspace(const std::string& host_path) const;
-  void pin_result(const std::string& source, const std::string& target);
+  void keep_place(std::string_view inside, const std::string& target, bool read_only);
+  void protect_ourselves(const std::string& source, const std::string& target);
   Status open_artifacts();
   Status choose_program();
   Status place_files();
@@ -348,21 +349,41 @@ Status Execution::guard_directory(const std::string& source, const std::string& 
   entry.guard = SBX_TRY_CTX(guard_workspace(entry.directory.get(), target, !request_.allow_sensitive_write, ArtifactBounds{}),
                             "looking at '" + source + "' before it is shared for writing");
   shared_.insert(shared_.end(), entry.guard.ops.begin(), entry.guard.ops.end());
-  pin_result(source, target);
+  // The directory of the result file keeps its place: a payload that moved it away could put another there, with a
+  // result of its own making.
+  const std::string& result = request_.result_directory;
+  if (result != source && path_is_under(result, source)) keep_place(result.substr(source.size()), target, false);
+  if (!request_.allow_sensitive_write) protect_ourselves(source, target);
   guard_notes_.insert(guard_notes_.end(), entry.guard.notes.begin(), entry.guard.notes.end());
   guarded_.push_back(std::move(entry));
   return {};
 }
 
-// The directory of the result file keeps its place: a payload that moved it away could put another there, with a result
-// of its own making.
-void Execution::pin_result(const std::string& source, const std::string& target) {
-  const std::string& directory = request_.result_directory;
-  if (directory == source || !path_is_under(directory, source)) return;
-  const std::string inside = directory.substr(source == "/" ? 1 : source.size() + 1);
+// `inside`: a path below the writable directory that stands at `target`.
+void Execution::keep_place(std::string_view inside, const std::string& target, bool read_only) {
+  while (starts_with(inside, "/")) inside.remove_prefix(1);
   for (size_t slash = inside.find('/');; slash = inside.find('/', slash + 1)) {
-    shared_.emplace_back(PinOp{join_path(target, inside.substr(0, slash))});
+    const std::string place = join_path(target, inside.substr(0, slash));
+    if (slash == std::string::npos && read_only) {
+      shared_.emplace_back(ReadOnlyOp{place});
+    } else {
+      shared_.emplace_back(PinOp{place});
+    }
     if (slash == std::string::npos) return;
+  }
+}
+
+// What the next sbx trusts, should it lie in a writable share: its own program, what it remembers of toolchains and
+// builds (CI systems like to have XDG_CACHE_HOME in the project), the user's policies.
+void Execution::protect_ourselves(const std::string& source, const std::string& target) {
+  std::vector<std::string> places = {"/proc/self/exe", cache_directory()};
+  if (!search_.config_directory.empty()) places.push_back(dir_name(search_.config_directory));
+  for (const std::string& path : places) {
+    // What is not there cannot be mounted over.
+    if (path_is_under(path, source)) (void)make_directories(path, 0700);
+    const Result<std::string> real = sys::realpath(path);
+    if (!real.ok() || real.value() == source || !path_is_under(real.value(), source)) continue;
+    keep_place(std::string_view(real.value()).substr(source.size()), target, true);
   }
 }
 

@@ -23,13 +23,13 @@ EVIDENCE = HERE / "evidence.json"
 
 SECTIONS = (
     ("System calls", ("keyrings", "session-keyring", "io-uring", "x32", "int80", "userfaultfd", "debugging", "administration", "ports", "personality", "clocks",
-                      "process-options", "terminal-ioctls", "socket-families", "host-counters", "callers-counters", "leases", "locks", "priorities")),
+                      "process-options", "terminal-ioctls", "socket-families", "host-counters", "callers-counters", "leases", "locks", "priorities", "own-filters")),
     ("Namespaces, mounts, privileges", ("user-namespaces", "other-namespaces", "netfilter", "mounts", "landlock", "roots", "file-handles", "device-nodes", "set-uid-program",
-                                        "privileges", "identities", "file-capabilities", "overlay-tricks", "hard-links", "names")),
-    ("Init, /proc, /dev, other processes", ("own-init-debugged", "magic-links", "descriptors", "environment", "host-processes", "kernel-settings", "kernel-windows", "proc-masks",
+                                        "privileges", "identities", "file-capabilities", "overlay-tricks", "hard-links", "names", "device-times")),
+    ("Init, /proc, /dev, other processes", ("own-init-debugged", "magic-links", "descriptors", "environment", "host-processes", "users-processes", "kernel-settings", "kernel-windows", "proc-masks",
                                             "core-dump")),
-    ("What lies outside", ("credentials", "abstract-sockets", "path-sockets", "passed-descriptors", "loopback", "ipc", "shared-places")),
-    ("Compile step, results, what the host trusts", ("compile-includes", "compile-code", "compile-output", "source-kinds", "result-in-workspace", "result-forged", "git-hooks",
+    ("What lies outside", ("credentials", "abstract-sockets", "path-sockets", "fifos", "passed-descriptors", "loopback", "ipc", "shared-places")),
+    ("Compile step, results, what the host trusts", ("compile-includes", "compile-code", "compile-output", "source-kinds", "result-in-workspace", "result-forged", "git-hooks", "own-places",
                                                      "hostile-names")),
     ("Supervisor, nesting, flags", ("supervisor-stopped", "supervisor-without-descriptors", "nested", "combined")),
 )
@@ -67,7 +67,9 @@ OPEN = (
     ("Names of the host", "`/proc/self/mountinfo` shows the host's paths of what was shared; boot id, kernel version, load, uptime, processor and memory are the host's"),
     ("Side channels", "caches, branch predictors, SMT, bandwidth, timing of shared files in the page cache (classes 83 and 84)"),
     ("Bugs of the kernel", "in what the filter allows; the sandbox makes the surface smaller, no more"),
-    ("Not tried here", "the core helper of a piped core_pattern (the control needs a kernel of its own: `tests/escape/guest.sh`), a real virtual console, GPUs, other file systems than ext4, overlay and tmpfs; "
+    ("Writable shares", "`:rw` directories have no limit but the file size: a payload can fill the host's disk there, and leave FIFOs, sockets and sparse files"),
+    ("In a guest only", "a piped core_pattern: the control starts a helper as root, so `tests/escape/guest.sh` runs in a Debian 12 guest (Linux 6.1): no helper for five aborts inside, one for each abort outside"),
+    ("Not tried here", "a real virtual console, GPUs, other file systems than ext4, overlay and tmpfs; "
      "aarch64, whose filter is evaluated but not run"),
 )
 
