@@ -537,12 +537,10 @@ class PlanBuilder {
     if (limits.open_files) limit(RLIMIT_NOFILE, *limits.open_files, "open files");
     // Counted for the caller's user as well, all of a sandbox's together: half is left for the caller's own timers,
     // queued signals, message queues and locked memory.
-    for (const auto& [resource, name] : {std::pair{RLIMIT_SIGPENDING, "pending signals"},
-                                         std::pair{RLIMIT_MSGQUEUE, "message queues"},
-                                         std::pair{RLIMIT_MEMLOCK, "locked memory"}}) {
+    for (const auto resource : {RLIMIT_SIGPENDING, RLIMIT_MSGQUEUE, RLIMIT_MEMLOCK}) {
       struct rlimit now {};
       if (::getrlimit(resource, &now) != 0 || now.rlim_cur == RLIM_INFINITY) continue;
-      limit(resource, now.rlim_cur / 2, name);
+      out_->rlimits_.push_back({resource, now.rlim_cur / 2});
     }
     if (limits.pids && !options_.pids_controller) limit(RLIMIT_NPROC, *limits.pids + 1, "pids");  // init counts
     if (options_.data_limit != 0) limit(RLIMIT_DATA, options_.data_limit, "data");
