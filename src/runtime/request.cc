@@ -33,6 +33,7 @@
 #include "runtime/runner.h"
 #include "runtime/spec_text.h"
 #include "runtime/toolchain.h"
+#include "runtime/toolchain_paths.h"
 #include "runtime/workspace.h"
 
 extern char** environ;
@@ -557,10 +558,15 @@ ProbeRunner Execution::probe_runner() {
     if (probe.argv.empty()) return Error(ErrorKind::internal, "a probe without a command");
     ResolveInput input;
     input.rootfs = rootfs_;
+    if (!probe.working_directory.empty() && probe.working_directory != "/") {
+      input.working_directory = probe.working_directory;
+      const Result<std::string> real = sys::realpath(probe.working_directory);
+      // Rustup looks at the name of the directory that it is called in.
+      if (!real.ok() || !is_system_path(real.value())) input.extra.emplace_back(DirOp{probe.working_directory, 0755});
+    }
     for (const BindOp& mount : probe.mounts) input.extra.emplace_back(mount);
     input.argv = probe.argv;
     input.exec_path = probe.argv[0];
-    if (!probe.working_directory.empty()) input.working_directory = probe.working_directory;
     SandboxSpec spec = SBX_TRY(resolve(base_layers_, facts_, input));
     // A shim needs the caller's PATH and choice of version, whatever the policy says of them.
     for (const std::string& variable : probe.environment) {
@@ -590,6 +596,12 @@ ProbeRunner Execution::probe_runner() {
     return Error(ErrorKind::not_found, "'" + printable(probe.argv[0]) + "' " + what +
                                            (tail.empty() ? "" : ": " + printable(tail)));
   };
+}
+
+// Where the tool's companions lie: behind the links of /usr/bin, which may lead to another version for each of them.
+std::string tool_directory(const Toolchain& tool) {
+  const Result<std::string> real = sys::realpath(tool.executable);
+  return dir_name(real.ok() && is_system_path(real.value()) ? real.value() : tool.executable);
 }
 
 // The tools of the languages that `runner` uses as well, with what they need to be seen.
@@ -668,14 +680,19 @@ Status Execution::find_tool() {
   return {};
 }
 
-// What [prepare] of the runner makes once, where the steps of this run see it.
+// What the tools need besides themselves: [files], and what [prepare] makes once, where the steps of this run see it.
 Status Execution::prepare_tool() {
   const RunnerSpec& runner = *language_.runner;
+  if (!runner.files.empty()) tool_mounts_.emplace_back(DirOp{kFilesDirectory, 0755});
+  for (const auto& [name, text] : runner.files) {
+    tool_mounts_.emplace_back(FileOp{join_path(kFilesDirectory, name), text, 0644});
+  }
   if (!runner.prepare.has_value()) return {};
   PrepareRequest wanted;
   wanted.runner = &runner;
   wanted.tool = &toolchain_;
   wanted.values.tool = toolchain_.executable;
+  wanted.values.tool_directory = tool_directory(toolchain_);
   wanted.values.tools = tools_;
   wanted.values.memory = kPrepareMemory;
   wanted.cache_directory = toolchain_request(&runner).cache_directory;
@@ -1135,6 +1152,7 @@ Result<Report> Execution::run() {
 
   StepValues values;
   values.tool = toolchain_.executable;
+  values.tool_directory = tool_directory(toolchain_);
   values.tools = tools_;
   values.source = source_;
   values.sources = sources_;
