@@ -16,11 +16,11 @@ const std::vector<std::string> kKeys = {
     "name",          "title",         "aliases",    "extensions",         "interpreters",         "source_name",
     "text_prefix",   "text_prefix_unless", "commands", "version_argv",    "probe_argv",           "steering_environment",
     "steering_files", "uses",         "hooks",      "prepare",            "compile",              "run_argv",
-    "environment",   "limits",        "hints",      "packages",           "alternative"};
+    "environment",   "files",         "limits",     "hints",      "packages",           "alternative"};
 // What another toolchain for the same language can have of its own.
 const std::vector<std::string> kAlternativeKeys = {"commands", "version_argv", "probe_argv", "steering_environment",
                                                    "steering_files", "uses", "hooks", "prepare", "compile",
-                                                   "run_argv", "environment", "limits", "packages"};
+                                                   "run_argv", "environment", "files", "limits", "packages"};
 
 // The placeholders that may stand in a place, and the languages that {tool:…} may name.
 struct Allowed {
@@ -231,6 +231,14 @@ Result<RunnerSpec> read_runner(const Reader& reader, const TomlValue& document) 
   }
 
   std::vector<Placeholder> common = {tool, tool_dir, memory_mb, cpus};
+  spec.files = SBX_TRY(reader.text_map(document, "files"));
+  if (const TomlValue* texts = document.find("files")) {
+    for (const TomlValue& item : texts->items)
+      if (item.key.empty() || item.key.front() == '.' || item.key.find('/') != std::string::npos ||
+          item.key.find('\0') != std::string::npos)
+        return Error(ErrorKind::policy, quoted(item.key) + " is no file name").with_origin(toml_key_place(reader.name, item));
+    common.push_back(Placeholder::files);
+  }
   if (const TomlValue* prepare = document.find("prepare")) {
     if (!prepare->is(Kind::table)) return reader.error(*prepare, "prepare is a section").with_hint("write [prepare]");
     SBX_TRY(reader.only_keys(*prepare, {"argv", "environment", "writable"}));
