@@ -46,7 +46,7 @@ bool is_as_tight(std::string_view path, const KeyValue& before, const KeyValue& 
   if (path == "sandbox.uid" || path == "sandbox.gid") return std::get<uint64_t>(next) != 0;
   if (path == "sandbox.new_session" || path == "sandbox.ipc_namespace" || path == "sandbox.uts_namespace" ||
       path == "sandbox.cgroup_namespace" || path == "fs.read_only_root" || path == "hardening.landlock" ||
-      path == "hardening.no_new_privs")
+      path == "hardening.no_new_privs" || path == "hardening.writable_noexec")
     return std::get<bool>(next);
   if (path == "hardening.nested_userns") return !std::get<bool>(next);
   if (path == "hardening.capabilities") {
@@ -55,6 +55,7 @@ bool is_as_tight(std::string_view path, const KeyValue& before, const KeyValue& 
     return std::all_of(wants.begin(), wants.end(),
                        [&](const std::string& name) { return std::find(had.begin(), had.end(), name) != had.end(); });
   }
+  if (path == "hardening.proc") return std::get<std::string>(next) == "processes";
   if (path == "net.mode") return std::get<std::string>(next) == "none";
   if (path == "seccomp.policy") {
     // strict and judge both refuse more than the rest; neither refuses all that the other does.
@@ -254,7 +255,7 @@ Status fill_seccomp(std::span<const PolicyLayer> layers, const Merged& merged, b
                  !SBX_TRY(merged.get<TextList>("seccomp.deny")).empty();
   for (const PolicyLayer& layer : layers) changed = changed || !layer.syscall_rules.empty();
   changed = changed || spec.hardening.nested_userns;
-  spec.seccomp = SeccompSpec{.enabled = true, .builtin = policy, .rules = {}};
+  spec.seccomp = SeccompSpec{.enabled = true, .builtin = policy, .rules = {}, .policy = policy};
   if (exists && !changed) return {};
 
   Result<SyscallRules> base = builtin_syscall_rules(policy);
@@ -430,7 +431,7 @@ Status fill_files(std::span<const PolicyLayer> layers, const HostFacts& facts, c
   spec.fs = input.rootfs;
   add_synthetic_etc(input, spec);
   spec.fs.push_back(DevOp{});
-  spec.fs.push_back(ProcOp{});
+  spec.fs.push_back(ProcOp{.subset_pid = spec.hardening.proc_own});
 
   spec.fs.push_back(PrivateDirOp{"/tmp", 01777});
   spec.fs.push_back(PrivateDirOp{"/dev/shm", 01777});
@@ -518,6 +519,9 @@ Result<SandboxSpec> resolve(std::span<const PolicyLayer> layers, const HostFacts
   spec.read_only_root = SBX_TRY(merged.get<bool>("fs.read_only_root"));
   spec.hardening.landlock = SBX_TRY(merged.get<bool>("hardening.landlock"));
   spec.hardening.nested_userns = SBX_TRY(merged.get<bool>("hardening.nested_userns"));
+  // A build runs what it has just made.
+  spec.hardening.writable_noexec = !input.compile_step && SBX_TRY(merged.get<bool>("hardening.writable_noexec"));
+  spec.hardening.proc_own = SBX_TRY(merged.get<std::string>("hardening.proc")) == "processes";
   spec.hardening.keep_capabilities = SBX_TRY(merged.get<TextList>("hardening.capabilities"));
 
   SBX_TRY(fill_limits(merged, input, spec));

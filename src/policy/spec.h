@@ -151,6 +151,8 @@ struct Identity {
 struct Hardening {
   bool landlock = true;            // where the kernel has it; the result says whether it was in force
   bool nested_userns = false;      // may the payload make user namespaces of its own?
+  bool writable_noexec = false;    // nothing in the writable places can be executed or mapped as code
+  bool proc_own = false;           // of /proc only the processes: no cpuinfo, meminfo, stat, sys
   std::vector<std::string> keep_capabilities;  // "cap_net_bind_service"; inside the sandbox's user namespace only
   bool operator==(const Hardening&) const = default;
 };
@@ -160,6 +162,7 @@ struct SeccompSpec {
   // Name of a shipped, precompiled policy ("default", "strict", …) when the rules are exactly that; else empty.
   std::string builtin = "default";
   SyscallRules rules;  // used when builtin is empty
+  std::string policy = "default";  // the shipped policy that the rules begin with; for messages
   bool operator==(const SeccompSpec&) const = default;
 };
 
