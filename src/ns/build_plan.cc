@@ -431,6 +431,7 @@ class PlanBuilder {
       upper.a = relative(op.target);
       upper.b = keep_string("subset=pid");
     }
+    if (!op.masked) return {};
     for (const char* name : {"sys", "bus", "irq", "fs", "acpi", "scsi"}) {
       begin_op("mask " + quoted_path(op.target + "/" + name));
       Step& step = add(StepKind::clone_bind);

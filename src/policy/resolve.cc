@@ -55,7 +55,10 @@ bool is_as_tight(std::string_view path, const KeyValue& before, const KeyValue& 
     return std::all_of(wants.begin(), wants.end(),
                        [&](const std::string& name) { return std::find(had.begin(), had.end(), name) != had.end(); });
   }
-  if (path == "hardening.proc") return std::get<std::string>(next) == "processes";
+  if (path == "hardening.proc") {
+    const auto* had = std::get_if<std::string>(&before);
+    return std::get<std::string>(next) == "processes" || (had != nullptr && *had == "unmasked");
+  }
   if (path == "net.mode") return std::get<std::string>(next) == "none";
   if (path == "seccomp.policy") {
     // strict and judge both refuse more than the rest; neither refuses all that the other does.
@@ -277,8 +280,9 @@ Status fill_seccomp(std::span<const PolicyLayer> layers, const Merged& merged, b
     }
   }
   if (spec.hardening.nested_userns) {
-    // The shipped policies refuse the flags that make namespaces; clone3 stays away, its flags cannot be told apart.
-    for (const char* call : {"clone", "unshare", "setns"})
+    // The shipped policies refuse the flags that make namespaces, and clone3, whose flags a filter cannot see. Where all
+    // flags are allowed there is nothing left to be told apart.
+    for (const char* call : {"clone", "clone3", "unshare", "setns"})
       rules.push_back(Groups::plain(call, SyscallAction::allow, "", merged.origin("hardening.nested_userns")));
   }
   spec.seccomp.builtin.clear();
@@ -427,11 +431,11 @@ Status check_user_mount(const FsOp& op, const std::string& layer_name, const Hos
 }
 
 Status fill_files(std::span<const PolicyLayer> layers, const HostFacts& facts, const ResolveInput& input,
-                  SandboxSpec& spec) {
+                  const std::string& proc, SandboxSpec& spec) {
   spec.fs = input.rootfs;
   add_synthetic_etc(input, spec);
   spec.fs.push_back(DevOp{});
-  spec.fs.push_back(ProcOp{.subset_pid = spec.hardening.proc_own});
+  spec.fs.push_back(ProcOp{.subset_pid = proc == "processes", .masked = proc != "unmasked"});
 
   spec.fs.push_back(PrivateDirOp{"/tmp", 01777});
   spec.fs.push_back(PrivateDirOp{"/dev/shm", 01777});
@@ -521,13 +525,12 @@ Result<SandboxSpec> resolve(std::span<const PolicyLayer> layers, const HostFacts
   spec.hardening.nested_userns = SBX_TRY(merged.get<bool>("hardening.nested_userns"));
   // A build runs what it has just made.
   spec.hardening.writable_noexec = !input.compile_step && SBX_TRY(merged.get<bool>("hardening.writable_noexec"));
-  spec.hardening.proc_own = SBX_TRY(merged.get<std::string>("hardening.proc")) == "processes";
   spec.hardening.keep_capabilities = SBX_TRY(merged.get<TextList>("hardening.capabilities"));
 
   SBX_TRY(fill_limits(merged, input, spec));
   SBX_TRY(fill_seccomp(layers, merged, input.compile_step, spec));
   SBX_TRY(fill_environment(layers, input, spec));
-  SBX_TRY(fill_files(layers, facts, input, spec));
+  SBX_TRY(fill_files(layers, facts, input, SBX_TRY(merged.get<std::string>("hardening.proc")), spec));
   return spec;
 }
 

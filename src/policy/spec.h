@@ -87,6 +87,8 @@ struct CopyFdOp {
 struct ProcOp {
   std::string target = "/proc";
   bool subset_pid = false;  // only /proc/PID (hides cpuinfo, meminfo: breaks many runtimes)
+  // False: nothing is masked, so that the kernel lets a sandbox inside mount one of its own.
+  bool masked = true;
   bool operator==(const ProcOp&) const = default;
 };
 // Minimal /dev: null zero full random urandom, fd stdin stdout stderr links, pts, ptmx, shm is a PrivateDirOp.
@@ -152,7 +154,6 @@ struct Hardening {
   bool landlock = true;            // where the kernel has it; the result says whether it was in force
   bool nested_userns = false;      // may the payload make user namespaces of its own?
   bool writable_noexec = false;    // nothing in the writable places can be executed or mapped as code
-  bool proc_own = false;           // of /proc only the processes: no cpuinfo, meminfo, stat, sys
   std::vector<std::string> keep_capabilities;  // "cap_net_bind_service"; inside the sandbox's user namespace only
   bool operator==(const Hardening&) const = default;
 };

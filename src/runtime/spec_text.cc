@@ -45,7 +45,7 @@ struct OpText {
     return "copy " + shell_quote(op.target) + " mode " + octal(op.mode);
   }
   std::string operator()(const ProcOp& op) const {
-    return "proc " + shell_quote(op.target) + (op.subset_pid ? " subset=pid" : "");
+    return "proc " + shell_quote(op.target) + (op.subset_pid ? " subset=pid" : "") + (op.masked ? "" : " unmasked");
   }
   std::string operator()(const DevOp& op) const { return "dev " + shell_quote(op.target); }
   std::string operator()(const OverlayOp& op) const {
