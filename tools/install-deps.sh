@@ -46,6 +46,8 @@ everything_tested() {
   need strace command strace
   need nodejs command node
   need perl command perl
+  need git command git
+  need musl-tools command musl-gcc
   need bubblewrap command bwrap
   need python3-venv module ensurepip
   need libpython3-testsuite module test.support

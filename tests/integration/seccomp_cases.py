@@ -4,6 +4,7 @@ that is slow, stopped or dead; sandboxes in sandboxes."""
 import json
 import os
 import signal
+import sys
 import time
 
 import harness
@@ -103,6 +104,7 @@ def flood_pays(t):
 # ---- the supervisor stopped, or dead
 
 WAITS = CALL + f"""
+import sys
 import time
 open('ready', 'w').close()
 while not os.path.exists('go'): time.sleep(0.005)
@@ -351,3 +353,35 @@ def language_case(policy):
 
 for _policy in ("strict", "judge", "build", "network"):
     language_case(_policy)
+
+
+# ---- the programs of the recorded corpus, inside
+
+def _record():
+    sys.path.insert(0, str(harness.ROOT / "tests" / "seccomp"))
+    import record
+    return record
+
+
+def corpus_case(language):
+    def function(t):
+        record = _record()
+        tools, _files, commands, _version = record.PROGRAMS[language]
+        missing = [tool for tool in tools if not harness.have(tool, t.identity)]
+        if missing:
+            raise Skip(f"needs {missing[0]}")
+        t.mkdir("w")
+        for name, text in record.PROGRAMS[language][1].items():
+            t.file(f"w/{name}", text)
+        done = t.sbx("exec", "--policy", "build", "--workspace", "w:overlay", "--time", "80s", "--", "/bin/sh", "-c", " && ".join(commands), result=True)
+        if done.status == 127:
+            raise Skip(f"needs {tools[0]}, which lies where only the caller's shell finds it")
+        t.expect(done)
+        t.equal([entry["text"] for entry in done.result["denied"]], [], "refused calls")
+    function.__name__ = "corpus_" + language.replace("-", "_")
+    case(f"the recorded program of {language} runs inside, and the filter refuses nothing of it", seconds=100)(function)
+
+
+# The others are left to the languages' own tests.
+for _language in ("python", "bash", "javascript", "c", "c-musl", "perl", "git"):
+    corpus_case(_language)
