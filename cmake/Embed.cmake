@@ -1,7 +1,12 @@
 # sbx_embed(OUT folder…): generated/embedded.cc with every .toml below the folders; OUT is set to its path. It is
 # rebuilt when one of them changes, comes or goes.
-add_executable(embed tools/embed.cc)
-set_target_properties(embed PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tools)
+if(SBX_HOST_TOOLS)
+  add_executable(embed IMPORTED)
+  set_target_properties(embed PROPERTIES IMPORTED_LOCATION ${SBX_HOST_TOOLS}/embed)
+else()
+  add_executable(embed tools/embed.cc)
+  set_target_properties(embed PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tools)
+endif()
 
 function(sbx_embed out)
   set(files "")

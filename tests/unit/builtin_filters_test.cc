@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "base/sys.h"
 #include "policy/syscall_groups.h"
 #include "seccomp/compile.h"
 #include "seccomp/evaluate.h"
@@ -324,7 +325,18 @@ TEST_CASE("the default policy allows fewer calls than Docker's default profile")
   CHECK(x86_64.plain + x86_64.tested < 308);
   const Count aarch64 = count_allowed("default", Arch::aarch64);
   CHECK(aarch64.plain + aarch64.tested < 266);
-  MESSAGE("default: x86_64 " << x86_64.plain << " + " << x86_64.tested << " tested, aarch64 " << aarch64.plain << " + " << aarch64.tested);
+}
+
+TEST_CASE("the table of allowed calls in docs/seccomp.md is the one that the policies make") {
+  const Result<std::string> page = read_file(std::string(SBX_SOURCE_DIR) + "/docs/seccomp.md");
+  REQUIRE(page.ok());
+  for (const char* policy : {"default", "judge", "strict"}) {
+    const Count x86_64 = count_allowed(policy, Arch::x86_64);
+    const Count aarch64 = count_allowed(policy, Arch::aarch64);
+    const std::string row = "| sbx " + std::string(policy) + " | " + std::to_string(x86_64.plain) + " | " + std::to_string(x86_64.tested) +
+                            " | " + std::to_string(aarch64.plain) + " | " + std::to_string(aarch64.tested) + " |\n";
+    CHECK_MESSAGE(page.value().find(row) != std::string::npos, "the page lacks " << row);
+  }
 }
 
 TEST_CASE("the programs built in are the ones that their policies compile to") {
