@@ -5,6 +5,7 @@
 #   make all                  everything: tests, probes and benchmark programs too
 #   make test                 unit, lint and integration tests, leaks, inside against outside, system calls: six minutes
 #   make asan-test            unit and integration tests with AddressSanitizer and UndefinedBehaviorSanitizer
+#   make cross-arm64          build-arm64/sbx for aarch64, and the unit tests that need no kernel of its own under emulation
 #   make install PREFIX=/usr/local DESTDIR=
 #   make lint asan bench fuzz clean
 #   make WERROR=ON …          warnings are errors; CHECK_SKIPS=1: only the cases of tests/expected-skips*.txt may be skipped
@@ -19,7 +20,7 @@ CHECK_SKIPS ?=
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 .DEFAULT_GOAL := build
-.PHONY: all build configured run test unit-test integration-test leak-test differential-test budget-test install lint \
+.PHONY: cross-arm64 all build configured run test unit-test integration-test leak-test differential-test budget-test install lint \
         asan asan-test bench fuzz clean
 
 # preset NAME FOLDER: configures when the folder is new, or when another choice of warnings is asked for.
@@ -90,5 +91,15 @@ fuzz:
 	@cmake --build build-fuzz -j $(JOBS) --target fuzzers
 	@tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
 
+# The filters and what is embedded are written by tools of this machine's own build.
+cross-arm64: build
+	@tools/install-deps.sh cross
+	@tools/arm64-sysroot.sh build-arm64/sysroot
+	@[ -f build-arm64/build.ninja ] || cmake --preset arm64
+	@cmake --build build-arm64 -j $(JOBS) --target sbx $(if $(CROSS_TESTS),sbx_unit_tests)
+	@readelf -h build-arm64/sbx | grep -q AArch64 && ! readelf -d build-arm64/sbx | grep -q NEEDED || { echo "build-arm64/sbx is no static program for aarch64" >&2; exit 1; }
+	@qemu-aarch64-static build-arm64/sbx --version
+	@$(if $(CROSS_TESTS),qemu-aarch64-static build-arm64/sbx_unit_tests -sf='$(CROSS_LEFT_OUT)')
+
 clean:
-	@rm -rf build build-asan build-fuzz
+	@rm -rf build build-asan build-fuzz build-arm64

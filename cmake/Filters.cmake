@@ -15,9 +15,14 @@ target_link_libraries(sbx_seccomp PUBLIC sbx_policy sbx_base third_party_seccomp
 
 set(filter_groups ${CMAKE_SOURCE_DIR}/policies/seccomp/groups.toml)
 if(EXISTS ${CMAKE_SOURCE_DIR}/tools/mkfilter.cc AND EXISTS ${filter_groups})
-  add_executable(mkfilter tools/mkfilter.cc $<TARGET_OBJECTS:sbx_seccomp_core>)
-  target_link_libraries(mkfilter PRIVATE sbx_policy sbx_base third_party_seccomp third_party_md)
-  set_target_properties(mkfilter PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tools)
+  if(SBX_HOST_TOOLS)
+    add_executable(mkfilter IMPORTED)
+    set_target_properties(mkfilter PROPERTIES IMPORTED_LOCATION ${SBX_HOST_TOOLS}/mkfilter)
+  else()
+    add_executable(mkfilter tools/mkfilter.cc $<TARGET_OBJECTS:sbx_seccomp_core>)
+    target_link_libraries(mkfilter PRIVATE sbx_policy sbx_base third_party_seccomp third_party_md)
+    set_target_properties(mkfilter PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tools)
+  endif()
 
   file(GLOB filter_policies CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/policies/seccomp/*.toml)
   list(REMOVE_ITEM filter_policies ${filter_groups})

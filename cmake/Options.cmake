@@ -3,6 +3,7 @@
 option(SBX_WERROR "Warnings are errors (CI)" OFF)
 option(SBX_TESTS "Build the tests, the probes and the benchmark programs" ON)
 option(SBX_STATIC "Link everything statically; off for sanitizers, whose runtimes are shared libraries" ON)
+set(SBX_HOST_TOOLS "" CACHE PATH "Folder with embed and mkfilter of a build for this machine; for building for another one")
 set(SBX_SANITIZE "" CACHE STRING "Sanitizers for everything but the child: 'address,undefined', or empty")
 option(SBX_FUZZ "Build the libFuzzer targets of tests/fuzz (needs clang)" OFF)
 

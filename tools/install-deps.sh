@@ -1,5 +1,5 @@
 #!/bin/sh
-# install-deps.sh [build|test|lint|fuzz|guest]…: installs what is missing for these steps (build when none is named), and only
+# install-deps.sh [build|test|lint|fuzz|cross|guest]…: installs what is missing for these steps (build when none is named), and only
 # that; silent and quick when nothing is. Debian and Ubuntu packages, as root or through sudo; otherwise it prints the
 # command that does it and fails.
 set -eu
@@ -46,9 +46,17 @@ everything_tested() {
   need strace command strace
   need nodejs command node
   need perl command perl
+  need git command git
+  need musl-tools command musl-gcc
   need bubblewrap command bwrap
   need python3-venv module ensurepip
   need libpython3-testsuite module test.support
+}
+
+cross() { # the binary for aarch64
+  build
+  need g++-aarch64-linux-gnu command aarch64-linux-gnu-g++
+  need qemu-user-static command qemu-aarch64-static
 }
 
 guest() { # the virtual machines of tests/guest
@@ -66,8 +74,9 @@ for step; do
     test) everything_tested ;;
     lint) build; need clang-tidy command clang-tidy clang-tidy-14 ;;
     fuzz) build; need clang command clang ;;
+    cross) cross ;;
     guest) guest ;;
-    *) echo "install-deps.sh: unknown step '$step' (build, test, lint, fuzz, guest)" >&2; exit 2 ;;
+    *) echo "install-deps.sh: unknown step '$step' (build, test, lint, fuzz, cross, guest)" >&2; exit 2 ;;
   esac
 done
 missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ' | sed 's/^ *//; s/ *$//')

@@ -13,6 +13,7 @@
 #include "runtime/request.h"
 #include "runtime/spec_text.h"
 #include "seccomp/compile.h"
+#include "seccomp/start_key.h"
 
 namespace sbx::cli {
 namespace {
@@ -80,6 +81,10 @@ Status write_filter(std::span<const PolicyLayer> layers, const std::string& file
   std::span<const sock_filter> program = seccomp::builtin_program(spec.seccomp.builtin, options);
   if (spec.seccomp.builtin.empty()) program = own = SBX_TRY(seccomp::compile(spec.seccomp.rules, options));
   if (program.empty()) return Error(ErrorKind::usage, "the policy loads no filter");
+  if (seccomp::start_key_of(program)) {
+    return Error(ErrorKind::usage, "this filter is made anew for each run: it allows execve for the start alone")
+        .with_hint("a policy with seccomp.allow = [\"execve\"] on top has a filter that can be written");
+  }
   return write_file_atomically(file, {reinterpret_cast<const char*>(program.data()), program.size_bytes()}, 0644);
 }
 

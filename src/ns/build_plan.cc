@@ -231,7 +231,7 @@ class PlanBuilder {
     uint64_t attributes = SBX_MOUNT_ATTR_NOSUID;
     if (op.read_only) attributes |= SBX_MOUNT_ATTR_RDONLY;
     if (!op.devices) attributes |= SBX_MOUNT_ATTR_NODEV;
-    if (op.no_exec) attributes |= SBX_MOUNT_ATTR_NOEXEC;
+    if (op.no_exec || (!op.read_only && spec_.hardening.writable_noexec)) attributes |= SBX_MOUNT_ATTR_NOEXEC;
     return attributes;
   }
 
@@ -301,11 +301,14 @@ class PlanBuilder {
     std::snprintf(mode, sizeof mode, "%o", op.mode);
     Step& step = add(StepKind::tmpfs);
     step.a = relative(op.target);
+    step.attr = writable_attributes();
     step.b = keep_string("mode=" + std::string(mode) + ",size=" + std::to_string(op.size.value) +
                          ",nr_inodes=" + std::to_string(op.inodes));
     covers_.push_back({op.target, true});
     return {};
   }
+
+  uint64_t writable_attributes() const { return spec_.hardening.writable_noexec ? SBX_MOUNT_ATTR_NOEXEC : 0; }
 
   // A fresh directory on the one private tmpfs; its absolute path before the pivot.
   std::string private_directory(uint32_t mode) {
@@ -330,6 +333,7 @@ class PlanBuilder {
     Step& step = add(StepKind::clone_bind);
     step.a = keep_string(path);
     step.b = relative(op.target);
+    step.attr = writable_attributes();
     covers_.push_back({op.target, true, true});
     return keep_directory(op.target, path);
   }
@@ -408,19 +412,26 @@ class PlanBuilder {
     make_place(op.target, true);
     Step& mount = add(StepKind::proc);
     mount.a = relative(op.target);
-    mount.b = op.subset_pid ? keep_string("subset=pid") : nullptr;
     covers_.push_back({op.target, true});
     Step& keep = add(StepKind::open_keep);
     keep.a = relative(op.target);
     keep.n = 0;
-    if (!spec_.hardening.nested_userns && !op.subset_pid) {
+    if (!spec_.hardening.nested_userns) {
       begin_op("forbid further user namespaces");
       Step& step = add(StepKind::write_to);
       step.a = relative(op.target + "/sys/user/max_user_namespaces");
       step.b = keep_string("0");
       step.n = 1;
     }
-    if (!op.subset_pid) bound_watches(op.target);
+    bound_watches(op.target);
+    if (op.subset_pid) {
+      // Over the whole one, which has served for the settings above; nobody inside can take a mount away.
+      begin_op("proc of processes alone on " + quoted_path(op.target));
+      Step& upper = add(StepKind::proc);
+      upper.a = relative(op.target);
+      upper.b = keep_string("subset=pid");
+    }
+    if (!op.masked) return {};
     for (const char* name : {"sys", "bus", "irq", "fs", "acpi", "scsi"}) {
       begin_op("mask " + quoted_path(op.target + "/" + name));
       Step& step = add(StepKind::clone_bind);
@@ -499,6 +510,7 @@ class PlanBuilder {
     private_inodes_ += 2;  // the kernel's own: a directory in there, and what it copies up at the moment
     Step& step = add(StepKind::overlay);
     step.a = relative(op.target);
+    step.attr = writable_attributes();
     step.b = keep_string("lowerdir=" + escape_overlay(op.target.substr(1)) + ",upperdir=" + upper +
                          ",workdir=" + work + ",userxattr");
     return keep_directory(op.target, upper);
@@ -666,6 +678,15 @@ class PlanBuilder {
     plan.landlock_rule_count = static_cast<uint32_t>(out_->landlock_rules_.size());
     plan.filter = program(options_.filter, out_->filter_);
     plan.reporting_filter = program(options_.reporting_filter, out_->reporting_filter_);
+    if (options_.start_key[0] != 0) {
+      plan.start_path = options_.start_key[0];
+      plan.start_argv = options_.start_key[1];
+      plan.start_envp = options_.start_key[2];
+      plan.argv_bytes = out_->argv_.size() * sizeof(char*);
+      plan.envp_bytes = out_->envp_.size() * sizeof(char*);
+      for (const char* candidate : out_->candidates_)
+        if (candidate != nullptr) plan.start_path_bytes = std::max(plan.start_path_bytes, uint64_t{std::strlen(candidate)} + 1);
+    }
     plan.working_directory = keep_string(spec_.working_directory);
     plan.candidates = out_->candidates_.data();
     plan.argv = out_->argv_.data();

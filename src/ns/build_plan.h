@@ -8,6 +8,7 @@
 
 #include <linux/filter.h>
 
+#include <array>
 #include <deque>
 #include <map>
 #include <memory>
@@ -39,6 +40,7 @@ struct PlanOptions {
   uint32_t host_gid = 0;
   std::span<const sock_filter> filter;  // borrowed until the child has exec'ed; empty: none
   std::span<const sock_filter> reporting_filter;  // likewise; see ChildPlan
+  std::array<uint64_t, 3> start_key{};  // see ChildPlan::start_path; zeros: none
   std::vector<std::string> keep;        // targets of PrivateDirOp or OverlayOp: descriptors for the supervisor
   bool terminal = false;
   bool pids_controller = false;  // a cgroup counts processes: no RLIMIT_NPROC, which would refuse first and uncounted

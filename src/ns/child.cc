@@ -42,6 +42,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -223,10 +224,12 @@ long keep(const Step& step, int (&kept)[kMaxKept]) noexcept {
   return 0;
 }
 
+unsigned long noexec(const Step& step) noexcept { return (step.attr & SBX_MOUNT_ATTR_NOEXEC) != 0 ? MS_NOEXEC : 0; }
+
 long perform(const Step& step, int (&kept)[kMaxKept]) noexcept {
   switch (step.kind) {
     case StepKind::tmpfs: {
-      const long mounted = call(SYS_mount, "sbx", step.a, "tmpfs", MS_NOSUID | MS_NODEV, step.b);
+      const long mounted = call(SYS_mount, "sbx", step.a, "tmpfs", MS_NOSUID | MS_NODEV | noexec(step), step.b);
       if (mounted < 0 || step.a[0] != '/' || step.a[1] != '\0') return mounted;
       // The new root lies over the old one, whose files are still reached by absolute paths; "/.." crosses into the
       // upper mount, and from here on relative paths are the new root's.
@@ -244,7 +247,8 @@ long perform(const Step& step, int (&kept)[kMaxKept]) noexcept {
     case StepKind::devpts:
       // All instances draw on one number of terminals for the whole host; without a bound one sandbox takes them all.
       return call(SYS_mount, "devpts", step.a, "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620,max=64");
-    case StepKind::overlay: return call(SYS_mount, "overlay", step.a, "overlay", MS_NOSUID | MS_NODEV, step.b);
+    case StepKind::overlay:
+      return call(SYS_mount, "overlay", step.a, "overlay", MS_NOSUID | MS_NODEV | noexec(step), step.b);
     case StepKind::cgroup:
       return call(SYS_mount, "cgroup2", step.a, "cgroup2", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr);
     case StepKind::open_keep: return keep(step, kept);
@@ -504,6 +508,44 @@ void load_filter(const ChildPlan& plan) noexcept {
   if (plan.filter != nullptr) must(plan, call(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, plan.filter));
 }
 
+// Memory at an address that the supervisor has chosen; whatever lies there already makes the start fail.
+char* memory_at(const ChildPlan& plan, uint64_t address, uint64_t bytes) noexcept {
+  constexpr uint64_t kPage = 65536;  // the largest page of either architecture
+  const uint64_t first = address & ~(kPage - 1);
+  const uint64_t size = (address + bytes - first + kPage - 1) & ~(kPage - 1);
+  must(plan, call(SYS_mmap, first, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0));
+  return reinterpret_cast<char*>(address);
+}
+
+void copy(char* to, const void* from, uint64_t bytes) noexcept {
+  for (uint64_t i = 0; i < bytes; ++i) to[i] = static_cast<const char*>(from)[i];
+}
+
+// What execve is called with: the plan's own memory, or copies at the places that the filter wants.
+struct Start {
+  char* path = nullptr;
+  const char* const* argv;
+  const char* const* envp;
+
+  explicit Start(const ChildPlan& plan) noexcept : argv(plan.argv), envp(plan.envp) {
+    if (plan.start_path == 0) return;
+    path = memory_at(plan, plan.start_path, plan.start_path_bytes);
+    char* const arguments = memory_at(plan, plan.start_argv, plan.argv_bytes);
+    copy(arguments, plan.argv, plan.argv_bytes);
+    argv = reinterpret_cast<const char* const*>(arguments);
+    char* const environment = memory_at(plan, plan.start_envp, plan.envp_bytes);
+    copy(environment, plan.envp, plan.envp_bytes);
+    envp = reinterpret_cast<const char* const*>(environment);
+  }
+  long exec(const char* candidate) const noexcept {
+    if (path == nullptr) return call(SYS_execve, candidate, argv, envp);
+    uint64_t size = 0;
+    while (candidate[size] != '\0') ++size;
+    copy(path, candidate, size + 1);
+    return call(SYS_execve, path, argv, envp);
+  }
+};
+
 [[noreturn]] void run_payload(const ChildPlan& plan, int slave) noexcept {
   enter(plan, Stage::session);
   if (plan.new_session) {
@@ -548,6 +590,7 @@ void load_filter(const ChildPlan& plan) noexcept {
   }
 
   enter(plan, Stage::seccomp);
+  const Start start(plan);
   load_filter(plan);
 
   // From here on only what the filter allows; the shared page needs no call. (No clock either: vdso or not.)
@@ -555,7 +598,7 @@ void load_filter(const ChildPlan& plan) noexcept {
   long error = -ENOENT;
   uint32_t which = 0;
   for (uint32_t i = 0; plan.candidates[i] != nullptr; ++i) {
-    const long result = call(SYS_execve, plan.candidates[i], plan.argv, plan.envp);
+    const long result = start.exec(plan.candidates[i]);
     if (result == -ENOENT || result == -ENOTDIR) continue;
     if (result != -EACCES) {
       fail(plan, result, i);

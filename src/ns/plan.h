@@ -186,6 +186,10 @@ struct ChildPlan {
   // listener exists already (EBUSY: a sandbox in a sandbox) or the kernel has none, `filter` is loaded instead.
   const sock_fprog* reporting_filter = nullptr;
 
+  // Where path, argv and envp of execve must lie for the filter to allow it (seccomp/start_key.h); 0: anywhere.
+  uint64_t start_path = 0, start_argv = 0, start_envp = 0;
+  uint64_t start_path_bytes = 0, argv_bytes = 0, envp_bytes = 0;
+
   const char* working_directory = "/";
   const char* const* candidates = nullptr;  // paths tried in order, nullptr-terminated
   const char* const* argv = nullptr;

@@ -46,7 +46,7 @@ bool is_as_tight(std::string_view path, const KeyValue& before, const KeyValue& 
   if (path == "sandbox.uid" || path == "sandbox.gid") return std::get<uint64_t>(next) != 0;
   if (path == "sandbox.new_session" || path == "sandbox.ipc_namespace" || path == "sandbox.uts_namespace" ||
       path == "sandbox.cgroup_namespace" || path == "fs.read_only_root" || path == "hardening.landlock" ||
-      path == "hardening.no_new_privs")
+      path == "hardening.no_new_privs" || path == "hardening.writable_noexec")
     return std::get<bool>(next);
   if (path == "hardening.nested_userns") return !std::get<bool>(next);
   if (path == "hardening.capabilities") {
@@ -54,6 +54,10 @@ bool is_as_tight(std::string_view path, const KeyValue& before, const KeyValue& 
     const TextList& wants = std::get<TextList>(next);
     return std::all_of(wants.begin(), wants.end(),
                        [&](const std::string& name) { return std::find(had.begin(), had.end(), name) != had.end(); });
+  }
+  if (path == "hardening.proc") {
+    const auto* had = std::get_if<std::string>(&before);
+    return std::get<std::string>(next) == "processes" || (had != nullptr && *had == "unmasked");
   }
   if (path == "net.mode") return std::get<std::string>(next) == "none";
   if (path == "seccomp.policy") {
@@ -254,7 +258,7 @@ Status fill_seccomp(std::span<const PolicyLayer> layers, const Merged& merged, b
                  !SBX_TRY(merged.get<TextList>("seccomp.deny")).empty();
   for (const PolicyLayer& layer : layers) changed = changed || !layer.syscall_rules.empty();
   changed = changed || spec.hardening.nested_userns;
-  spec.seccomp = SeccompSpec{.enabled = true, .builtin = policy, .rules = {}};
+  spec.seccomp = SeccompSpec{.enabled = true, .builtin = policy, .rules = {}, .policy = policy};
   if (exists && !changed) return {};
 
   Result<SyscallRules> base = builtin_syscall_rules(policy);
@@ -276,8 +280,9 @@ Status fill_seccomp(std::span<const PolicyLayer> layers, const Merged& merged, b
     }
   }
   if (spec.hardening.nested_userns) {
-    // The shipped policies refuse the flags that make namespaces; clone3 stays away, its flags cannot be told apart.
-    for (const char* call : {"clone", "unshare", "setns"})
+    // The shipped policies refuse the flags that make namespaces, and clone3, whose flags a filter cannot see. Where all
+    // flags are allowed there is nothing left to be told apart.
+    for (const char* call : {"clone", "clone3", "unshare", "setns"})
       rules.push_back(Groups::plain(call, SyscallAction::allow, "", merged.origin("hardening.nested_userns")));
   }
   spec.seccomp.builtin.clear();
@@ -426,11 +431,11 @@ Status check_user_mount(const FsOp& op, const std::string& layer_name, const Hos
 }
 
 Status fill_files(std::span<const PolicyLayer> layers, const HostFacts& facts, const ResolveInput& input,
-                  SandboxSpec& spec) {
+                  const std::string& proc, SandboxSpec& spec) {
   spec.fs = input.rootfs;
   add_synthetic_etc(input, spec);
   spec.fs.push_back(DevOp{});
-  spec.fs.push_back(ProcOp{});
+  spec.fs.push_back(ProcOp{.subset_pid = proc == "processes", .masked = proc != "unmasked"});
 
   spec.fs.push_back(PrivateDirOp{"/tmp", 01777});
   spec.fs.push_back(PrivateDirOp{"/dev/shm", 01777});
@@ -518,12 +523,14 @@ Result<SandboxSpec> resolve(std::span<const PolicyLayer> layers, const HostFacts
   spec.read_only_root = SBX_TRY(merged.get<bool>("fs.read_only_root"));
   spec.hardening.landlock = SBX_TRY(merged.get<bool>("hardening.landlock"));
   spec.hardening.nested_userns = SBX_TRY(merged.get<bool>("hardening.nested_userns"));
+  // A build runs what it has just made.
+  spec.hardening.writable_noexec = !input.compile_step && SBX_TRY(merged.get<bool>("hardening.writable_noexec"));
   spec.hardening.keep_capabilities = SBX_TRY(merged.get<TextList>("hardening.capabilities"));
 
   SBX_TRY(fill_limits(merged, input, spec));
   SBX_TRY(fill_seccomp(layers, merged, input.compile_step, spec));
   SBX_TRY(fill_environment(layers, input, spec));
-  SBX_TRY(fill_files(layers, facts, input, spec));
+  SBX_TRY(fill_files(layers, facts, input, SBX_TRY(merged.get<std::string>("hardening.proc")), spec));
   return spec;
 }
 

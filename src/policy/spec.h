@@ -88,6 +88,8 @@ struct CopyFdOp {
 struct ProcOp {
   std::string target = "/proc";
   bool subset_pid = false;  // only /proc/PID (hides cpuinfo, meminfo: breaks many runtimes)
+  // False: nothing is masked, so that the kernel lets a sandbox inside mount one of its own.
+  bool masked = true;
   bool operator==(const ProcOp&) const = default;
 };
 // Minimal /dev: null zero full random urandom, fd stdin stdout stderr links, pts, ptmx, shm is a PrivateDirOp.
@@ -152,6 +154,7 @@ struct Identity {
 struct Hardening {
   bool landlock = true;            // where the kernel has it; the result says whether it was in force
   bool nested_userns = false;      // may the payload make user namespaces of its own?
+  bool writable_noexec = false;    // nothing in the writable places can be executed or mapped as code
   std::vector<std::string> keep_capabilities;  // "cap_net_bind_service"; inside the sandbox's user namespace only
   bool operator==(const Hardening&) const = default;
 };
@@ -161,6 +164,7 @@ struct SeccompSpec {
   // Name of a shipped, precompiled policy ("default", "strict", …) when the rules are exactly that; else empty.
   std::string builtin = "default";
   SyscallRules rules;  // used when builtin is empty
+  std::string policy = "default";  // the shipped policy that the rules begin with; for messages
   bool operator==(const SeccompSpec&) const = default;
 };
 

@@ -94,6 +94,12 @@ Result<std::vector<std::vector<ArgumentTest>>> read_test(const TomlValue& table,
   const TomlValue* mask = nullptr;
   const TomlValue* operand = nullptr;
   const Comparison* comparison = nullptr;
+  if (table.items.size() == 1 && table.items[0].key == "start") {
+    const TomlValue& start = table.items[0];
+    if (!start.is(Kind::boolean) || !start.boolean) return toml_error(name, start, "\"start\" can only be true");
+    test.op = Op::start;
+    return std::vector<std::vector<ArgumentTest>>{{test}};
+  }
   for (const TomlValue& item : table.items) {
     if (item.key == "arg") {
       argument = &item;

@@ -7,7 +7,8 @@
 // list per errno name; [[rule]].
 // A rule: calls, when (list of tests that must all hold; absent: always), answer.
 // A test: arg 0..5, bits 32 or 64 (default 64), optional mask, and one of equals, not_equals, one_of, none_of, below,
-// at_most, above, at_least, any_bit. Numbers are TOML integers or, for all 64 bits, strings ("0xffffffffffffffff").
+// at_most, above, at_least, any_bit; or alone { start = true }: execve when it starts the payload. Numbers are TOML
+// integers or, for all 64 bits, strings ("0xffffffffffffffff").
 // An answer: "allow", "deny" (EPERM, and reported where there is a listener), "log", "kill", or an errno name (silent).
 //
 // For one call the policy's own rules come first, then deny, then [errno], then allow; a name listed twice in one of

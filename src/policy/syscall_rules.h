@@ -25,7 +25,8 @@ struct SyscallVerdict {
 
 // One test on a 64-bit argument; a rule holds when all its tests hold.
 struct ArgumentTest {
-  enum class Op { equal, not_equal, less, less_equal, greater, greater_equal, masked_equal, masked_not_equal, any_bit };
+  // start: not about one argument; holds for the call that starts the payload, and never afterwards (seccomp/start_key.h).
+  enum class Op { equal, not_equal, less, less_equal, greater, greater_equal, masked_equal, masked_not_equal, any_bit, start };
   unsigned index = 0;  // 0..5
   Op op = Op::equal;
   uint64_t mask = ~uint64_t{0};  // for masked_equal/masked_not_equal ((arg & mask) == value), any_bit ((arg & mask) != 0)

@@ -18,6 +18,7 @@ namespace {
 
 constexpr size_t kMaxDistinct = 64;
 constexpr int kMaxAtOnce = 32;
+constexpr uint64_t kFreeAnswers = 10000;
 
 // Name and inside pid of a process, from its status file.
 void describe(uint32_t host_pid, Denial& denial) {
@@ -60,14 +61,16 @@ bool DenialLog::answer_one() {
   return true;
 }
 
-bool DenialLog::on_ready() {
+DenialLog::Next DenialLog::on_ready() {
   for (int i = 0; i < kMaxAtOnce; ++i) {
     pollfd ready{listener_.get(), POLLIN, 0};
-    if (::poll(&ready, 1, 0) <= 0) return true;
-    if ((ready.revents & POLLIN) == 0) return false;
-    if (!answer_one() && errno != EINTR && errno != ENOENT) return false;
+    if (::poll(&ready, 1, 0) <= 0) return Next::ready;
+    if ((ready.revents & POLLIN) == 0) return Next::gone;
+    if (!answer_one() && errno != EINTR && errno != ENOENT) return Next::gone;
+    // Counted over the calls of this function: a single thread that floods has one call waiting each time.
+    if (++answered_ > kFreeAnswers && answered_ % kMaxAtOnce == 0) return Next::tired;
   }
-  return true;
+  return Next::ready;
 }
 
 }  // namespace sbx::runtime

@@ -1,10 +1,11 @@
 // The receiving end of the filter's user notification: answers EPERM to every reported call, and remembers which.
 //
 // Deciding nothing: the filter has decided, so there is no race with the payload's memory and nothing to be bypassed.
-// If the supervisor is stopped the call waits; if it is dead the kernel answers ENOSYS; a call never passes.
+// If the supervisor is stopped the call waits (until the supervisor goes on, or the caller is killed); if it is dead the kernel answers ENOSYS; a call never passes.
 // seccomp_unotify(2).
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,12 @@ class DenialLog {
   explicit DenialLog(UniqueFd listener) : listener_(std::move(listener)) {}
 
   int fd() const { return listener_.get(); }
-  // Answers what waits; at most a few dozen calls, so that a flood cannot hold up timers and streams. False when the
-  // listener is of no further use (the last process is gone).
-  bool on_ready();
+  // Answers what waits; at most a few dozen calls, so that a flood cannot hold up timers and streams. An answer is work
+  // of ours that no limit of the sandbox counts, so a flood pays for it by waiting: after the first ten thousand answers
+  // `tired` asks not to be called again for kPauseMs.
+  enum class Next { ready, tired, gone };  // gone: the last process is
+  static constexpr int kPauseMs = 5;
+  Next on_ready();
   std::vector<Denial> take() { return std::move(denials_); }
   // How many distinct calls did not fit any more (their counts are lost, their answer is the same).
   bool overflowed() const { return overflowed_; }
@@ -31,6 +35,7 @@ class DenialLog {
 
   UniqueFd listener_;
   std::vector<Denial> denials_;
+  uint64_t answered_ = 0;
   bool overflowed_ = false;
 };
 

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/text.h"
+#include "runtime/explain.h"
 
 namespace sbx::runtime {
 namespace {
@@ -140,39 +141,17 @@ std::string signal_text(int signal) {
   return text;
 }
 
-// Whether the command line allows the call already: then what was refused are its arguments.
-bool is_allowed(const RunRequest& request, const std::string& call) {
-  const std::vector<std::string>& words = request.invocation;
-  for (size_t index = 0; index < words.size(); ++index) {
-    if (words[index] == "--allow-syscall=" + call) return true;
-    if (words[index] == "--allow-syscall" && index + 1 < words.size() && words[index + 1] == call) return true;
-  }
-  return false;
-}
-
-// Calls that the filter refused, the ones that were tried most first.
-void denial_hint(const RunRequest& request, const Outcome& outcome, std::vector<std::string>& hints) {
-  if (outcome.denials.empty()) return;
+// Calls that the filter refused, the ones that were tried most first, one line each.
+void denial_hints(const Outcome& outcome, std::vector<std::string>& hints) {
   std::vector<const Denial*> denials;
   for (const Denial& denial : outcome.denials) denials.push_back(&denial);
   std::stable_sort(denials.begin(), denials.end(),
                    [](const Denial* left, const Denial* right) { return left->count > right->count; });
-  constexpr size_t kShown = 4;
-  std::string names;
-  std::vector<std::string> flags;
-  for (size_t index = 0; index < denials.size() && index < kShown; ++index) {
-    const Denial& denial = *denials[index];
-    names += (names.empty() ? "" : ", ") + printable(denial.call, 64);
-    if (denial.count > 1) names += " (" + std::to_string(denial.count) + " times)";
-    if (!is_allowed(request, denial.call)) flags.insert(flags.end(), {"--allow-syscall", denial.call});
+  constexpr size_t kShown = 6;
+  for (size_t index = 0; index < denials.size() && index < kShown; ++index) hints.push_back(denial_line(*denials[index]));
+  if (denials.size() > kShown) {
+    hints.push_back("denied: " + std::to_string(denials.size() - kShown) + " more different calls, which --result FILE lists");
   }
-  if (denials.size() > kShown) names += " and " + std::to_string(denials.size() - kShown) + " more";
-  if (flags.empty()) {
-    hints.push_back("the system call filter refused the arguments of " + names +
-                    ", which --allow-syscall leaves tested; a policy's [[seccomp.rule]] can allow them");
-    return;
-  }
-  hints.push_back("the system call filter refused " + names + "; if the program may: " + remedy(request, flags));
 }
 
 void text_hints(const HintContext& context, std::string_view tail, std::vector<std::string>& hints) {
@@ -321,7 +300,7 @@ std::vector<std::string> make_hints(const HintContext& context) {
   if (outcome.verdict == Verdict::compile_failed && report.compile.has_value()) {
     limit_hints(request, report.compile->outcome, report.compile->limits, true, hints);
     if (hints.empty()) text_hints(context, report.compile->outcome.stderr_tail, hints);
-    denial_hint(request, report.compile->outcome, hints);
+    denial_hints(report.compile->outcome, hints);
     return hints;
   }
   limit_hints(request, outcome, report.limits, false, hints);
@@ -348,7 +327,7 @@ std::vector<std::string> make_hints(const HintContext& context) {
   const bool aborted = outcome.verdict == Verdict::signaled && outcome.signal == SIGABRT && outcome.limits_hit.empty();
   if (aborted || (hints.empty() && outcome.verdict == Verdict::exited)) text_hints(context, outcome.stderr_tail, hints);
   // Many programs try a call and do well without it: told last, and only as what it is.
-  denial_hint(request, outcome, hints);
+  denial_hints(outcome, hints);
   return hints;
 }
 

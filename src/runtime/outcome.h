@@ -57,7 +57,12 @@ struct Usage {
 // A system call that the filter refused, and reported.
 struct Denial {
   std::string call;     // "ptrace"
-  std::string group;    // which of the shipped groups it is in: "debug"; "" : none, or nobody asked for a result
+  // Filled in when somebody will see them (runtime/explain.h), else "":
+  std::string group;    // which of the shipped groups it is in: "debug"; "": none
+  std::string text;     // the first one as people write it: "ptrace(PTRACE_TRACEME)"
+  std::string rule;     // what refused it: "rule \"debug\" of policy default"
+  std::string allow;    // flags that allow it: "--allow-syscall ptrace"; "": none do
+  std::string remedy;   // what follows the semicolon: "allow it with --allow-syscall ptrace"
   uint64_t arguments[6] = {};  // of the first one
   std::string process;  // name of the first one's process, as it calls itself: the payload's to choose
   int pid = 0;          // of the first one, inside

@@ -23,9 +23,9 @@
 #include "base/text.h"
 #include "policy/loader.h"
 #include "policy/resolve.h"
-#include "policy/syscall_groups.h"
 #include "runtime/choose_cgroup.h"
 #include "runtime/compile_step.h"
+#include "runtime/explain.h"
 #include "runtime/hints.h"
 #include "runtime/jvm.h"
 #include "runtime/prepared.h"
@@ -75,18 +75,6 @@ struct Step {
   std::vector<std::pair<std::string, std::string>> environment;
 };
 
-// Which of the shipped groups each refused call belongs to.
-void name_groups(std::vector<Denial>& denials) {
-  if (denials.empty()) return;
-  const Result<std::vector<SyscallGroup>> groups = builtin_syscall_groups();
-  if (!groups.ok()) return;
-  for (Denial& denial : denials) {
-    for (const SyscallGroup& group : groups.value()) {
-      if (std::find(group.calls.begin(), group.calls.end(), denial.call) != group.calls.end()) denial.group = group.name;
-    }
-  }
-}
-
 // A runner, or the alternative of it that is used, and where its tools are.
 struct FoundTools {
   const RunnerSpec* runner = nullptr;  // borrowed
@@ -135,6 +123,7 @@ class Execution {
   }
   void note_spec(const SandboxSpec& spec) const;
   void describe(const SandboxSpec& spec, Report& report) const;
+  void explain(const SandboxSpec& spec, Outcome& outcome) const;
   void note_outcome(const char* what, const Outcome& outcome) const;
   // A limit as the layers have it; nullopt when there is none.
   template <typename Unit>
@@ -995,6 +984,11 @@ void Execution::describe(const SandboxSpec& spec, Report& report) const {
   report.policy_origins.assign(spec.origins.begin(), spec.origins.end());
 }
 
+// Not for a quiet success: it takes the texts of the shipped policies, a millisecond.
+void Execution::explain(const SandboxSpec& spec, Outcome& outcome) const {
+  if (request_.want_result || request_.verbosity > 0 || exit_status(outcome) != 0) explain_denials(spec, outcome.denials);
+}
+
 void Execution::note_outcome(const char* what, const Outcome& outcome) const {
   if (request_.verbosity <= 0 || !observer_.note) return;
   std::string line = std::string(what) + ": " + verdict_name(outcome.verdict) + ", wall " +
@@ -1007,10 +1001,8 @@ void Execution::note_outcome(const char* what, const Outcome& outcome) const {
   if (!times.empty()) note("set-up: " + times);
   for (const auto& [limit, holder] : outcome.isolation.limits_held_by) note("limit " + limit + " held by " + holder);
   for (const std::string& sentence : outcome.isolation.not_held) note("not held: " + sentence);
-  for (const Denial& denial : outcome.denials) {
-    note("refused system call " + denial.call + ", " + std::to_string(denial.count) + " times, first by '" +
-         printable(denial.process, 32) + "'");
-  }
+  if (exit_status(outcome) != 0) return;  // then they stand among the hints
+  for (const Denial& denial : outcome.denials) note(denial_line(denial));
 }
 
 Result<bool> Execution::compile(const StepValues& values, Report& report, std::vector<Product>& products) {
@@ -1049,8 +1041,8 @@ Result<bool> Execution::compile(const StepValues& values, Report& report, std::v
   if (observer_.progress) observer_.progress("compiling " + printable(program_.name));
   CompileResult result = SBX_TRY(run_compile_step(spec, facts_, wish, engine_));
   if (observer_.progress) observer_.progress("");
+  explain(spec, result.report.outcome);
   if (!result.report.cached) note_outcome("compile", result.report.outcome);
-  if (request_.want_result) name_groups(result.report.outcome.denials);
   report.compile = std::move(result.report);
   products = std::move(result.products);
   if (result.succeeded) return true;
@@ -1176,10 +1168,10 @@ Result<Report> Execution::run_step(const Step& step, std::vector<FsOp> extra, Re
   describe(spec, report);
   report.artifact_notes = guard_notes_;
   RunResult result = engine_(spec, facts_, options);
+  explain(spec, result.outcome);
   note_outcome("run", result.outcome);
   report.outcome = std::move(result.outcome);
   report.exit_status = exit_status(report.outcome);
-  if (request_.want_result) name_groups(report.outcome.denials);
   sweep(report);
   gather_artifacts(result, report);
   add_hints(report);

@@ -169,6 +169,9 @@ void put_denied(Json& json, const Outcome& outcome) {
       for (const uint64_t argument : denial.arguments) arguments.push_back(hexadecimal(argument));
       array.push_back(Json{{"call", denial.call},
                            {"group", text_or_null(denial.group)},
+                           {"text", text_or_null(denial.text)},
+                           {"rule", text_or_null(denial.rule)},
+                           {"allow_with", text_or_null(denial.allow)},
                            {"count", denial.count},
                            {"arguments", std::move(arguments)},
                            {"process", exact(denial.process)},

@@ -23,6 +23,7 @@
 #include "runtime/unmappable.h"
 #include "seccomp/compile.h"
 #include "seccomp/evaluate.h"
+#include "seccomp/start_key.h"
 
 namespace sbx::runtime {
 namespace {
@@ -52,6 +53,7 @@ struct Filter {
   std::span<const sock_filter> program;
   std::span<const sock_filter> reporting;  // the same with a listener; empty where it could not be handed over
   std::string policy;
+  std::array<uint64_t, 3> start_key{};  // zeros: execve is a call like others
 };
 
 // With arguments of zero: enough for calls that the policies decide by number.
@@ -81,6 +83,14 @@ Result<std::optional<SandboxCgroup>> make_cgroup(const SandboxSpec& spec, Cgroup
   return std::optional<SandboxCgroup>(SBX_TRY(parent->make(limits, spec.hardening.nested_userns)));
 }
 
+// The program with this run's key, in memory of its own.
+std::span<const sock_filter> give_key(std::span<const sock_filter> program, seccomp::BpfProgram& own, const seccomp::StartKey& key) {
+  if (program.empty()) return {};
+  if (program.data() != own.data()) own.assign(program.begin(), program.end());
+  seccomp::set_start_key(own, key);
+  return own;
+}
+
 Result<Filter> choose_filter(const SandboxSpec& spec, bool sample_memory) {
   Filter filter;
   if (!spec.seccomp.enabled) return filter;
@@ -106,6 +116,12 @@ Result<Filter> choose_filter(const SandboxSpec& spec, bool sample_memory) {
   }
   // The listener leaves the payload's process by sendmsg, after the filter has been loaded.
   if (!allows(filter.reporting, SYS_sendmsg)) filter.reporting = {};
+  if (seccomp::start_key_of(filter.program)) {
+    const seccomp::StartKey key = SBX_TRY(seccomp::make_start_key());
+    filter.start_key = key.words;
+    filter.program = give_key(filter.program, filter.own, key);
+    filter.reporting = give_key(filter.reporting, filter.own_reporting, key);
+  }
   return filter;
 }
 
@@ -369,6 +385,7 @@ class Run {
     plan_options.filter = filter.program;
     plan_options.reporting_filter = filter.reporting;
     plan_options.must_have_keyring = filter.program.empty() || allows(filter.program, SYS_keyctl);
+    plan_options.start_key = filter.start_key;
     plan_options.keep = options_.keep_directories;
     const size_t space_index = add_space_directory(plan_options.keep);
     plan_options.terminal = stdio->needs_pty();

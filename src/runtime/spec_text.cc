@@ -45,7 +45,7 @@ struct OpText {
     return "copy " + shell_quote(op.target) + " mode " + octal(op.mode);
   }
   std::string operator()(const ProcOp& op) const {
-    return "proc " + shell_quote(op.target) + (op.subset_pid ? " subset=pid" : "");
+    return "proc " + shell_quote(op.target) + (op.subset_pid ? " subset=pid" : "") + (op.masked ? "" : " unmasked");
   }
   std::string operator()(const DevOp& op) const { return "dev " + shell_quote(op.target); }
   std::string operator()(const OverlayOp& op) const {
@@ -101,6 +101,7 @@ std::string spec_text(const SandboxSpec& spec) {
   size("limits.output", spec.limits.output);
   line("landlock", yes_no(spec.hardening.landlock));
   line("nested_userns", yes_no(spec.hardening.nested_userns));
+  line("writable_noexec", yes_no(spec.hardening.writable_noexec));
   line("capabilities", join(spec.hardening.keep_capabilities, ","));
   line("seccomp", !spec.seccomp.enabled ? "off" : spec.seccomp.builtin.empty() ? "rules" : spec.seccomp.builtin);
   if (spec.seccomp.enabled && spec.seccomp.builtin.empty()) {

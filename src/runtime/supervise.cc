@@ -22,7 +22,7 @@ constexpr uint64_t kExactSliceNs = 50000000;  // of a closer look at the memory;
 constexpr int64_t kGraceMs = 5000;      // from a forwarded TERM, INT or HUP to the end by force
 constexpr int kDrainMs = 2000;
 
-enum Tag : uint64_t { kExec = 1, kPid, kWall, kLook, kSignals, kEvents, kGrace, kDenials, kStdio = 100 };
+enum Tag : uint64_t { kExec = 1, kPid, kWall, kLook, kSignals, kEvents, kGrace, kDenials, kDenialPause, kStdio = 100 };
 
 // The process-wide state that a run changes, and changes back: SIGPIPE and SIGXFSZ are ignored (a closed stdout and a
 // file size limit of the caller's are handled by the pumps), and the signals that reach the payload and those of job
@@ -207,12 +207,23 @@ class Supervisor {
         return {};
       }
       case kDenials:
-        if (!denials_->on_ready()) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, denials_->fd(), nullptr);
-        return {};
+        return on_denials();
+      case kDenialPause:
+        denial_pause_.reset();
+        return watch(denials_->fd(), kDenials);
       case kSignals: return on_signal();
       case kEvents: return on_job_control();
       default: in_.stdio->on_ready(tag, events); return {};
     }
+  }
+
+  Status on_denials() {
+    const DenialLog::Next next = denials_->on_ready();
+    if (next == DenialLog::Next::ready) return {};
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, denials_->fd(), nullptr);
+    if (next == DenialLog::Next::gone) return {};
+    denial_pause_ = make_timer(DenialLog::kPauseMs, 0);
+    return watch(denial_pause_.get(), kDenialPause);
   }
 
   // End of file on the exec pipe: the payload runs, or the child died on its way there.
@@ -462,6 +473,7 @@ class Supervisor {
   UniqueFd epoll_, wall_, look_, grace_;
   std::optional<TreeSampler> sampler_;
   std::optional<DenialLog> denials_;
+  UniqueFd denial_pause_;
   bool oom_seen_ = false;
   uint64_t current_peak_ = 0;  // where the kernel keeps no memory.peak
   bool disk_full_ = false, inodes_full_ = false, pids_full_ = false, output_seen_ = false;

@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "seccomp/evaluate.h"
+#include "seccomp/start_key.h"
 #include "seccomp/syscall_numbers.h"
 
 namespace sbx::seccomp {
@@ -68,6 +69,10 @@ Status check_verdict(const SyscallVerdict& verdict, const std::string& origin) {
 
 Status check_test(const SyscallRule& rule, const ArgumentTest& test) {
   using Op = ArgumentTest::Op;
+  if (test.op == Op::start) {
+    if (rule.name == "execve") return {};
+    return bad_rule(rule, "only execve starts the program");
+  }
   if (test.index > 5) return bad_rule(rule, "system calls have the arguments 0 to 5, not " + std::to_string(test.index));
   const bool has_mask = test.op == Op::masked_equal || test.op == Op::masked_not_equal || test.op == Op::any_bit;
   if (test.low32) {
@@ -292,7 +297,16 @@ class TestEmitter {
       case Op::greater: return emit_order(test, BPF_JGT, yes, no);
       case Op::less_equal: return emit_order(test, BPF_JGT, no, yes);
       case Op::any_bit: return emit_any_bit(test, yes, no);
+      case Op::start: return emit_start(yes, no);
     }
+  }
+
+  void emit_start(Label yes, Label no) {
+    BpfProgram block;
+    append_start_test(block, kNoStartKey);
+    for (const sock_filter& instruction : block) code_.emit(instruction.code, instruction.k);
+    accumulator_ = {};
+    branch(BPF_JEQ, 0, yes, no);
   }
 
   // seccomp_data holds each argument in the host's byte order; both architectures are little endian.
@@ -521,12 +535,16 @@ Status check_startable(std::span<const sock_filter> program, Arch arch) {
   for (const char* name : {"execve", "exit_group"}) {
     const std::optional<unsigned> number = syscall_number(name, arch);
     if (!number) return Error(ErrorKind::internal, std::string("no number for ") + name);
-    // The pointers that the child will pass are not known here; a filter that tests them is refused by one of these.
+    // The pointers that the child will pass are not known here; a filter that tests them is refused by one of these,
+    // but for the test that is made for them.
     for (const uint64_t argument : {uint64_t{0}, ~uint64_t{0}}) {
       seccomp_data data{};
       data.nr = static_cast<int>(*number);
       data.arch = audit_arch(arch);
       std::fill(std::begin(data.args), std::end(data.args), argument);
+      if (const std::optional<StartKey> key = start_key_of(program)) {
+        std::copy(key->words.begin(), key->words.end(), std::begin(data.args));
+      }
       const uint32_t answer = SBX_TRY(evaluate(program, data));
       if (!lets_pass(answer))
         return Error(ErrorKind::policy, std::string("the filter denies ") + name +

@@ -9,6 +9,13 @@
     bwrap      Debian's bubblewrap with the same view of files, where it is installed (it has no filter and fewer
                protections)
 
+and what the default filter costs one system call, against the same call without any:
+
+    allowed    getppid, which the kernel serves from its bitmap of calls that are always allowed
+    tested     an ioctl, whose number the filter compares
+    errno      io_uring_setup, which the filter answers with ENOSYS
+    reported   acct, which the supervisor hears of and answers
+
 Only ratios mean anything: machines differ, and a busy one slows all rows alike. The quartiles tell how far to trust a row.
 """
 
@@ -98,6 +105,40 @@ def measure(identity, options, base):
     return times
 
 
+CALLS = {"allowed": 200000, "tested": 200000, "errno": 200000, "reported": 300}
+
+
+def call_costs(identity, options, base):
+    """{kind: nanoseconds of one call}, and "bare" for getppid without a filter; the least of a few interleaved rounds."""
+    calls, binary = os.path.join(base, "calls"), os.path.join(base, "sbx")
+    if not os.path.exists(calls):
+        return {}
+    work = tempfile.mkdtemp(prefix="c-", dir=base)
+    if os.geteuid() == 0:
+        os.chown(work, identity.uid, identity.gid)
+    rows = {"bare": [calls, "200000", "allowed"]}
+    for kind, loops in CALLS.items():
+        rows[kind] = [binary, "exec", "--mount", f"{calls}:/opt/calls", "--", "/opt/calls", str(loops), kind]
+    costs = {}
+    for _ in range(max(3, options.rounds // 12)):
+        for kind, argv in rows.items():
+            done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=work,
+                                  env={"PATH": harness.SYSTEM_PATH, "HOME": work, "LANG": "C.UTF-8"}, **identity.popen_arguments())
+            if done.returncode:
+                print(f"note: calls {kind} left out: {done.stderr.decode(errors='replace').strip()[:200]}")
+            else:
+                costs[kind] = min(costs.get(kind, 1e12), float(done.stdout))
+    return costs
+
+
+def call_table(costs):
+    if "bare" not in costs:
+        return
+    print(f"\n{'one call':16} {'ns':>10} {'/ bare':>8}")
+    for kind, cost in costs.items():
+        print(f"{kind:16} {cost:10.0f} {cost / costs['bare']:8.2f}")
+
+
 def table(times):
     medians = {name: statistics.median(values) for name, values in times.items()}
     print(f"{'':16} {'median ms':>10} {'quartiles':>16} {'/ bare':>8} {'/ floor':>8} {'/ bwrap':>8}")
@@ -122,9 +163,9 @@ def main():
     floor = pathlib.Path(options.floor) if options.floor else pathlib.Path(options.binary).resolve().parent / "tests" / "floor"
     base = tempfile.mkdtemp(prefix="sbx-bench-")
     os.chmod(base, 0o755)
-    record = {"schema": "sbx-bench", "version": 1, "kernel": os.uname().release, "machine": os.uname().machine, "rounds": options.rounds, "identities": {}}
+    record = {"schema": "sbx-bench", "version": 1, "kernel": os.uname().release, "machine": os.uname().machine, "rounds": options.rounds, "identities": {}, "calls_ns": {}}
     try:
-        for source, name in ((pathlib.Path(options.binary), "sbx"), (floor, "floor")):
+        for source, name in ((pathlib.Path(options.binary), "sbx"), (floor, "floor"), (floor.parent / "calls", "calls")):
             if source.exists():
                 shutil.copy2(source, os.path.join(base, name))
                 os.chmod(os.path.join(base, name), 0o755)
@@ -134,6 +175,9 @@ def main():
             print(f"\nas {identity.label}, {options.rounds} starts each, interleaved in random order")
             times = measure(identity, options, base)
             medians = table(times)
+            costs = call_costs(identity, options, base)
+            call_table(costs)
+            record["calls_ns"][identity.label] = costs
             record["identities"][identity.label] = {
                 name: {"median_ms": round(medians[name], 3), "samples_ms": [round(v, 3) for v in values]} for name, values in times.items()}
     finally:

@@ -21,9 +21,11 @@
 #include <string>
 #include <vector>
 
+#include "base/sys.h"
 #include "policy/syscall_groups.h"
 #include "seccomp/compile.h"
 #include "seccomp/evaluate.h"
+#include "seccomp/start_key.h"
 #include "seccomp/syscall_numbers.h"
 #include "argument_test.h"
 
@@ -323,7 +325,18 @@ TEST_CASE("the default policy allows fewer calls than Docker's default profile")
   CHECK(x86_64.plain + x86_64.tested < 308);
   const Count aarch64 = count_allowed("default", Arch::aarch64);
   CHECK(aarch64.plain + aarch64.tested < 266);
-  MESSAGE("default: x86_64 " << x86_64.plain << " + " << x86_64.tested << " tested, aarch64 " << aarch64.plain << " + " << aarch64.tested);
+}
+
+TEST_CASE("the table of allowed calls in docs/seccomp.md is the one that the policies make") {
+  const Result<std::string> page = read_file(std::string(SBX_SOURCE_DIR) + "/docs/seccomp.md");
+  REQUIRE(page.ok());
+  for (const char* policy : {"default", "judge", "strict"}) {
+    const Count x86_64 = count_allowed(policy, Arch::x86_64);
+    const Count aarch64 = count_allowed(policy, Arch::aarch64);
+    const std::string row = "| sbx " + std::string(policy) + " | " + std::to_string(x86_64.plain) + " | " + std::to_string(x86_64.tested) +
+                            " | " + std::to_string(aarch64.plain) + " | " + std::to_string(aarch64.tested) + " |\n";
+    CHECK_MESSAGE(page.value().find(row) != std::string::npos, "the page lacks " << row);
+  }
 }
 
 TEST_CASE("the programs built in are the ones that their policies compile to") {
@@ -339,6 +352,30 @@ TEST_CASE("the programs built in are the ones that their policies compile to") {
   }
   CHECK(builtin_program("no-such-policy", {.arch = native_arch()}).empty());
   CHECK(builtin_program("default", {.arch = native_arch() == Arch::x86_64 ? Arch::aarch64 : Arch::x86_64}).empty());
+}
+
+TEST_CASE("strict refuses memory that is written and executed, and every execve but the start") {
+  for (const Arch arch : kArches) {
+    BpfProgram strict = compiled(rules_of("strict"), {.arch = arch});
+    const uint32_t perm = SECCOMP_RET_ERRNO + EPERM;
+    const auto says = [&](const char* call, const Arguments& arguments) { return decide(strict, arch, syscall_number(call, arch).value(), arguments); };
+    CHECK(says("mmap", {0, 4096, 3}) == SECCOMP_RET_ALLOW);
+    CHECK(says("mmap", {0, 4096, 5}) == SECCOMP_RET_ALLOW);
+    CHECK(says("mmap", {0, 4096, 6}) == perm);
+    CHECK(says("mmap", {0, 4096, 7 | (uint64_t{1} << 40)}) == perm);
+    CHECK(says("mprotect", {0, 4096, 3}) == SECCOMP_RET_ALLOW);
+    CHECK(says("mprotect", {0, 4096, 5}) == perm);
+    CHECK(says("pkey_mprotect", {0, 4096, 4, 1}) == perm);
+    CHECK(says("memfd_create", {}) == SECCOMP_RET_ERRNO + ENOSYS);
+    CHECK(says("execveat", {}) == perm);
+    CHECK(says("execve", {}) == perm);
+    CHECK(says("execve", {~0ull, ~0ull, ~0ull}) == perm);
+    const StartKey key = make_start_key().value();
+    CHECK(says("execve", {key.words[0], key.words[1], key.words[2]}) == perm);
+    set_start_key(strict, key);
+    CHECK(says("execve", {key.words[0], key.words[1], key.words[2]}) == SECCOMP_RET_ALLOW);
+    CHECK(says("execve", {key.words[0], key.words[1], key.words[2] + 8}) == perm);
+  }
 }
 
 TEST_CASE("strict allows threads and refuses processes; judge refuses file locks") {

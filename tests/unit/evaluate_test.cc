@@ -117,6 +117,23 @@ TEST_CASE("arithmetic is unsigned and of 32 bits") {
   CHECK(alu_k(BPF_NEG, 1, 0) == 0xffffffff);
 }
 
+TEST_CASE("every instruction that the checker accepts is evaluated, and no other is accepted") {
+  // All 65536 codes, in a program that would be right for any of them.
+  int accepted = 0;
+  for (unsigned code = 0; code <= 0xffff; ++code) {
+    const std::vector<sock_filter> program = {op(BPF_ST, 0), op(BPF_STX, 0), op(code, 0), op(BPF_RET | BPF_K, 0)};
+    const std::vector<sock_filter> by_one = {op(BPF_ST, 1), op(BPF_STX, 1), op(code, 1), op(BPF_RET | BPF_K, 0), op(BPF_RET | BPF_K, 0)};
+    for (const std::vector<sock_filter>& candidate : {program, by_one}) {
+      if (!check_program(candidate).ok()) continue;
+      ++accepted;
+      CHECK_MESSAGE(evaluate(candidate, {}).ok(), "code " << code);
+    }
+  }
+  // 3 loads of the length and data and 4 of constants and memory, 2 stores, 9 by 2 operations and a negation, a jump and 4 by 2
+  // comparisons, 2 returns, 2 copies between registers: 41, each with 0 and 1 but for the load from 1 and the division by 0.
+  CHECK(accepted == 2 * 41 - 2);
+}
+
 TEST_CASE("division by a zero in X ends the program with 0") {
   CHECK(run({op(BPF_LD | BPF_IMM, 5), op(BPF_ALU | BPF_DIV | BPF_X), op(BPF_RET | BPF_K, 1)}) == 0);
 }

@@ -160,22 +160,26 @@ TEST_CASE("a set-up failure gets no hint of a run that never was") {
   CHECK(failed.hints().empty());
 }
 
-TEST_CASE("refused system calls of a failed run are named with the flags that allow them") {
+TEST_CASE("refused system calls of a failed run are named, one line each, the most tried first") {
   Case denied;
-  Denial often;
-  often.call = "ptrace";
-  often.count = 3;
-  Denial once;
-  once.call = "keyctl";
-  once.count = 1;
-  denied.report.outcome.denials = {once, often};
-  CHECK(denied.hints() ==
-        std::vector<std::string>{"the system call filter refused ptrace (3 times), keyctl; if the program may: "
-                                 "sbx run --allow-syscall ptrace --allow-syscall keyctl main.py"});
-  denied.request.invocation = {"sbx", "run", "--allow-syscall", "ptrace", "--allow-syscall=keyctl", "main.py"};
-  denied.request.invocation_insert = 5;
-  CHECK(denied.hints() == std::vector<std::string>{"the system call filter refused the arguments of ptrace (3 times), keyctl, "
-                                                   "which --allow-syscall leaves tested; a policy's [[seccomp.rule]] can allow them"});
+  for (int number = 1; number <= 8; ++number) {
+    Denial denial;
+    denial.call = "call" + std::to_string(number);
+    denial.text = denial.call + "()";
+    denial.process = number == 7 ? "" : "a\x1b[1m";
+    denial.pid = number == 7 ? 0 : 2;
+    denial.count = number == 8 ? 3 : 1;
+    denial.rule = "rule \"debug\" of policy default";
+    denial.remedy = "allow it with --allow-syscall " + denial.call;
+    denied.report.outcome.denials.push_back(denial);
+  }
+  const std::vector<std::string> hints = denied.hints();
+  REQUIRE(hints.size() == 7);
+  CHECK(hints[0] == "denied: call8() by a\\x1b[1m (pid 2), 3 times, rule \"debug\" of policy default; allow it with --allow-syscall call8");
+  CHECK(hints[1] == "denied: call1() by a\\x1b[1m (pid 2), rule \"debug\" of policy default; allow it with --allow-syscall call1");
+  CHECK(hints[6] == "denied: 2 more different calls, which --result FILE lists");
+  denied.report.outcome.denials.erase(denied.report.outcome.denials.begin(), denied.report.outcome.denials.begin() + 6);
+  CHECK(denied.hints()[1].find("denied: call7() by a process that is gone, rule") == 0);
   denied.report.exit_status = 0;
   CHECK(denied.hints().empty());
 }

@@ -76,6 +76,9 @@ Report full_report() {
   outcome.limits_hit = {{"memory", "1G", "default policy", "sampling every 20 ms", 1}, {"disk", "384M", "default policy", "tmpfs", 3}};
   Denial denial;
   denial.call = "ptrace";
+  denial.text = "ptrace(PTRACE_ATTACH)";
+  denial.rule = "rule \"debug\" of policy default";
+  denial.allow = "--allow-syscall ptrace";
   denial.group = "debug";
   denial.arguments[0] = 16;
   denial.arguments[3] = ~uint64_t{0};
