@@ -98,4 +98,10 @@ std::string json_text(const std::string& text) {
   return result + "\"";
 }
 
+std::string json_list(const std::vector<std::string>& texts) {
+  std::string list = "[";
+  for (const std::string& text : texts) list += (list.size() > 1 ? ", " : "") + json_text(text);
+  return list + "]";
+}
+
 }  // namespace sbx::cli

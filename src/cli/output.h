@@ -23,5 +23,6 @@ int print_or_fail(const std::string& text);
 // Columns two spaces apart, the last one ragged; the first row is the heading.
 std::string table(const std::vector<std::vector<std::string>>& rows);
 std::string json_text(const std::string& text);  // a JSON string with its quotes
+std::string json_list(const std::vector<std::string>& texts);
 
 }  // namespace sbx::cli

@@ -128,6 +128,7 @@ class Execution {
       : request_(request), facts_(facts), observer_(observer), engine_(engine) {}
 
   Result<Report> run();
+  Result<Inspection> inspect();
   Result<std::vector<LanguageStatus>> languages();
 
  private:
@@ -1076,6 +1077,23 @@ Result<Report> Execution::run() {
   return run_step(step, std::move(extra), std::move(report));
 }
 
+Result<Inspection> Execution::inspect() {
+  SBX_TRY(share_workspace());
+  SBX_TRY(load_policies());
+  SBX_TRY(share_mounts());
+  for (const PolicyLayer& layer : layers_) {
+    const auto passed = layer.values.find("env.pass");
+    if (passed == layer.values.end()) continue;
+    for (const std::string& name : std::get<std::vector<std::string>>(passed->second.value)) environment_.try_emplace(name);
+  }
+  Inspection inspection;
+  inspection.spec = SBX_TRY(make_spec(Step{{"true"}, "true", {}}, shared_, false));
+  inspection.layers = layers_;
+  const bool writable = request_.workspace.has_value() && request_.workspace->mode == WorkspaceMode::read_write;
+  if (writable && !request_.allow_sensitive_write) inspection.guarded.emplace_back(kBoxDirectory);
+  return inspection;
+}
+
 // ID and ID_LIKE of os-release(5), most specific first.
 std::vector<std::string> distribution_names() {
   std::vector<std::string> names;
@@ -1138,6 +1156,12 @@ Result<std::vector<LanguageStatus>> list_languages(const HostFacts& facts, const
   request.exec = true;
   request.verbosity = observer.note ? 1 : 0;
   return Execution(request, facts, observer, engine).languages();
+}
+
+Result<Inspection> inspect(const RunRequest& request, const HostFacts& facts) {
+  const Observer silent;
+  const Engine none;  // nothing is run
+  return Execution(request, facts, silent, none).inspect();
 }
 
 Result<Report> execute(const RunRequest& request, const HostFacts& facts, const Observer& observer,

@@ -106,6 +106,16 @@ using Engine = std::function<RunResult(const SandboxSpec&, const HostFacts&, con
 Result<Report> execute(const RunRequest& request, const HostFacts& facts, const Observer& observer,
                        const Engine& engine = run_sandbox);
 
+// What a request comes to, without a run: policies, workspace and mounts, for `sbx policy explain` and `check`. The
+// program, its language and toolchain have no part in it.
+struct Inspection {
+  std::vector<PolicyLayer> layers;     // the built-in default first, the flags last
+  SandboxSpec spec;
+  std::vector<std::string> guarded;    // targets of writable shares whose places that the host trusts are protected
+};
+// Errors: those that a run would meet up to there. Variables named in env.pass that are not set count as set to "".
+Result<Inspection> inspect(const RunRequest& request, const HostFacts& facts);
+
 // One language, as `sbx langs` tells of it.
 struct LanguageStatus {
   std::string name;

@@ -180,7 +180,7 @@ TEST_CASE("every row of the help page has its text, and each group an example") 
     const Result<std::vector<Option>> options = run_options(exec, true, request, front);
     REQUIRE(options.ok());
     const std::vector<Example> examples = run_examples(exec);
-    const std::string page = help_page("usage: x", "about", options.value(), examples);
+    const std::string page = help_text({"usage: x", "about", options.value(), examples});
     for (const Option& option : options.value()) {
       CHECK(!option.doc.empty());
       CHECK(option.take);
