@@ -113,6 +113,7 @@ Json stream_json(const StreamResult& stream, bool inside) {
     json["encoding"] = nullptr;
     json["data"] = nullptr;
     std::string note = stream.captured ? "not asked for" : "forwarded, not captured";
+    if (stream.joined) note = "the same pipe or file as stdout: passed on in the order of writing, and counted there";
     if (stream.forward_error.has_value()) note += "; " + stream.forward_error->text();
     json["data_note"] = note;
     json["kept_bytes"] = 0;
