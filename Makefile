@@ -6,6 +6,7 @@
 #   make test                 unit, lint and integration tests, leaks, inside against outside, system calls: six minutes
 #   make asan-test            unit and integration tests with AddressSanitizer and UndefinedBehaviorSanitizer
 #   make install PREFIX=/usr/local DESTDIR=
+#   make reference            docs/commands.md, docs/policy-keys.md and docs/schema/policy-v1.json anew, from the tables
 #   make lint asan bench fuzz clean
 #   make WERROR=ON …          warnings are errors; CHECK_SKIPS=1: only the cases of tests/expected-skips*.txt may be skipped
 
@@ -19,7 +20,7 @@ CHECK_SKIPS ?=
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 .DEFAULT_GOAL := build
-.PHONY: all build configured run test unit-test integration-test leak-test differential-test budget-test install lint \
+.PHONY: all build configured run test unit-test integration-test leak-test differential-test budget-test install reference lint \
         asan asan-test bench fuzz clean
 
 # preset NAME FOLDER: configures when the folder is new, or when another choice of warnings is asked for.
@@ -63,6 +64,11 @@ budget-test:
 
 install: build
 	@DESTDIR='$(DESTDIR)' cmake --install build --prefix '$(PREFIX)' --strip
+
+reference: build
+	@build/sbx help --format markdown > docs/commands.md
+	@build/sbx help --format keys > docs/policy-keys.md
+	@build/sbx help --format schema > docs/schema/policy-v1.json
 
 # clang-tidy with the short list of .clang-tidy, every finding an error.
 lint:

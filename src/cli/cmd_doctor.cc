@@ -40,7 +40,8 @@ std::vector<Option> doctor_options(DoctorOptions& out) {
            out.require.push_back(name);
          }
          return {};
-       }},
+       },
+       ValueKind::choice, runtime::finding_names()},
       flag_option("Mending", 0, "fix",
                   "print an AppArmor profile that lets this binary make user namespaces; --fix=install, as root, installs and loads it",
                   out.fix),

@@ -170,9 +170,9 @@ Result<Page> show_page() {
 Result<Page> new_page() {
   VerbOptions unused;
   return Page{"usage: sbx policy new [NAME|FILE]",
-              "Writes a policy to start from: every key with its meaning and its default, commented out. A NAME goes\n"
-              "to your own policies ($XDG_CONFIG_HOME/sbx/policies), a FILE has a / or ends in .toml; without either the\n"
-              "text is printed. What exists is never replaced.",
+              "Writes a policy to start from: every key with its meaning and its default, commented out. A NAME\n"
+              "goes to your own policies ($XDG_CONFIG_HOME/sbx/policies), a FILE has a / or ends in .toml; without\n"
+              "either the text is printed. What exists is never replaced.",
               plain_options(unused), {{"Options", "sbx policy new ./small.toml"}}, ValueKind::file};
 }
 

@@ -75,14 +75,17 @@ int dispatch(const std::vector<std::string>& words) {
   if (word == "--version" || word == "-V" || word == "version") return print_or_fail("sbx " SBX_VERSION "\n");
   if (word == "--help" || word == "-h" || word == "help") {
     if (words.size() == 2) return print_or_fail(overview());
-    for (const Command& command : commands()) {
-      if (words[2] == command.name) return command.run({{words[0], command.name, "--help"}});
+    if (words[2] == "--format") return help_format({words.begin() + 3, words.end()});
+    const std::string name = words[2] + (words.size() > 3 ? " " + words[3] : "");
+    for (const Command* command : all_commands()) {
+      if (name == command->name) return show_help(command->page);
     }
     return wrong_command(words[2]);
   }
   for (const Command& command : commands()) {
     if (word == command.name) return command.run({words});
   }
+  if (word == "__complete") return complete_words({words.begin() + 2, words.end()});
   if (word.empty()) {
     say_error(Error(ErrorKind::usage, "the command is an empty word").with_hint("a variable that is not set?"));
     return exit_code_for(ErrorKind::usage);

@@ -48,6 +48,10 @@ Result<Page> policy_check_page();
 Result<Page> policy_explain_page();
 std::span<const Command> policy_verbs();
 
+// sbx help --format FORMAT [PAGE]; sbx __complete WORDS: for the build and the shells, in no overview.
+int help_format(const std::vector<std::string>& words);
+int complete_words(const std::vector<std::string>& words);
+
 // Runs the command that the words name. The exit status of the program.
 int dispatch(const std::vector<std::string>& words);
 

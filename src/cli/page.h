@@ -26,13 +26,13 @@ struct Page {
 
 // --help: usage, about, options by group with their defaults, one example a group.
 std::string help_text(const Page& page);
-// sbx-NAME(1) in man(7). `name` is "run", or "policy check".
-std::string man_text(const Command& command, const Page& page);
-// sbx(1): the overview, which names the other pages.
+
+// In man(7): sbx-NAME(1) with what the verbs say; sbx(1), which names the other pages; sbx-policy(5), from the key table.
+std::string man_text(const Command& command, const Page& page, std::span<const Command> verbs);
 std::string man_overview(std::span<const Command> commands);
-// sbx-policy(5): the format, from the key table.
 std::string man_policy_format();
+
 // docs/commands.md: every command and option. Errors: those of the pages.
-Result<std::string> reference_markdown(std::span<const Command> commands);
+Result<std::string> reference_markdown(std::span<const Command* const> commands);
 
 }  // namespace sbx::cli

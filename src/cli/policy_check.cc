@@ -183,8 +183,8 @@ std::string risks_json(const std::vector<Risk>& risks) {
 Result<Page> policy_check_page() {
   CheckOptions unused;
   return Page{"usage: sbx policy check [OPTIONS] FILE...",
-              "Reads policies to their end and names every mistake with line and column, and what is risky about them;\n"
-              "nothing is run. A risk is what somebody should have meant: docs/policy.md lists them.\n"
+              "Reads policies to their end and names every mistake with line and column, and what is risky about\n"
+              "them; nothing is run. A risk is what somebody should have meant: docs/policy.md lists them.\n"
               "Status: 0 all is well; 1 a risk that counts; 2 a mistake, or wrong usage.",
               check_options(unused),
               {{"Options", "sbx policy check policies/*.toml"},

@@ -202,9 +202,9 @@ Result<std::string> explanation(const ExplainOptions& wanted, const std::vector<
 Result<Page> policy_explain_page() {
   ExplainOptions unused;
   return Page{"usage: sbx policy explain [OPTIONS] [NAME|FILE...]",
-              "Tells what a payload may do under the policies named and the flags given, which are those of sbx run:\n"
-              "every value with its origin; what it can see, write, reach and call, for how long and how much; and what\n"
-              "is risky about that. Nothing is run.",
+              "Tells what a payload may do under the policies named and the flags given, which are those of sbx\n"
+              "run: every value with its origin; what it can see, write, reach and call, for how long and how\n"
+              "much; and what is risky about that. Nothing is run.",
               SBX_TRY(explain_options(true, unused)),
               {{"Options", "sbx policy explain strict"},
                {"Files", "sbx policy explain --workspace .:rw"},

@@ -173,7 +173,7 @@ Result<std::vector<Option>> run_options(bool exec, bool with_defaults, RunReques
         request.workspace = SBX_TRY(split_workspace(value));
         return {};
       },
-      ValueKind::directory);
+      ValueKind::directory).choices = {"ro", "rw", "overlay"};
   add(kFiles, 'f', "file", "SRC[:NAME]", "copy a file into the working directory; repeatable", "",
       [&](const std::string& value) -> Status {
         request.files.push_back(SBX_TRY(split_file(value)));
@@ -185,7 +185,7 @@ Result<std::vector<Option>> run_options(bool exec, bool with_defaults, RunReques
         request.mounts.push_back(SBX_TRY(split_mount(value)));
         return {};
       },
-      ValueKind::file);
+      ValueKind::file).choices = {"ro", "rw"};
   add(kFiles, 0, "artifacts", "DIR", "copy what the program created or changed to DIR", "",
       keep("--artifacts", request.artifacts_directory), ValueKind::directory);
   add(kFiles, 0, "allow-sensitive-mount", "", "share even homes, credentials, /etc, sockets and devices", "",
