@@ -221,7 +221,7 @@ int doctor_command(const Invocation& invocation) {
     return exit_code_for(ErrorKind::unsupported);
   }
   runtime::Observer observer;
-  if (!wanted.json) observer.progress = show_progress;
+  if (can_show_progress()) observer.progress = show_progress;
   const HostReport report = runtime::probe_report(runtime::probe_host(), observer);
   const Diagnosis diagnosis = runtime::diagnose(report);
   const Result<std::vector<std::string>> unmet = runtime::unmet_requirements(diagnosis, wanted.require);

@@ -52,6 +52,7 @@ int langs_command(const Invocation& invocation) {
   if (wanted.help) return show_help(langs_page);
   runtime::Observer observer;
   if (wanted.verbose) observer.note = say;
+  else if (can_show_progress()) observer.progress = show_progress;
   const Result<std::vector<runtime::LanguageStatus>> languages =
       runtime::list_languages(runtime::probe_host(), observer);
   if (!languages.ok()) {

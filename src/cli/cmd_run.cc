@@ -109,7 +109,8 @@ int run_or_exec(bool exec, const Invocation& invocation) {
 
   runtime::Observer observer;
   if (request.verbosity > 0) observer.note = say;
-  if (!front.quiet && request.verbosity == 0) observer.progress = show_progress;
+  if (request.verbosity > 1) observer.call = [](const std::string& call) { say("call: " + call); };
+  if (!front.quiet && request.verbosity == 0 && can_show_progress()) observer.progress = show_progress;
   const Result<runtime::Report> result = runtime::execute(request, runtime::probe_host(), observer);
   if (!result.ok()) return fail(result.error(), front, file);
   const runtime::Report& report = result.value();

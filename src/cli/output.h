@@ -13,7 +13,8 @@ namespace sbx::cli {
 void say(const std::string& text);
 // "sbx: …" and, where there is one, "sbx: hint: …".
 void say_error(const Error& error);
-// A progress line that goes away, at a terminal only; "" takes it away.
+// A progress line that goes away; "" takes it away. REQUIRES can_show_progress(): stderr is a terminal that can erase.
+bool can_show_progress();
 void show_progress(const std::string& text);
 // Everything to stdout; false when it could not be written (EPIPE, a full disk).
 bool print(const std::string& text);

@@ -240,7 +240,7 @@ Result<std::vector<Option>> run_options(bool exec, bool with_defaults, RunReques
       },
       ValueKind::choice).choices = {"auto", "always", "never"};
   add(kOutput, 'q', "quiet", "", "no hints", "", set(front.quiet));
-  add(kOutput, 'v', "verbose", "", "say what is done: plan, origins, times", "", [&](const std::string&) -> Status {
+  add(kOutput, 'v', "verbose", "", "say what is done: plan, origins, times, protections; -vv: the set-up's system calls too", "", [&](const std::string&) -> Status {
     ++request.verbosity;
     return {};
   });

@@ -26,6 +26,7 @@
 #include "policy/syscall_groups.h"
 #include "runtime/choose_cgroup.h"
 #include "runtime/hints.h"
+#include "runtime/progress.h"
 #include "runtime/program.h"
 #include "runtime/runner.h"
 #include "runtime/spec_text.h"
@@ -125,7 +126,7 @@ void name_groups(std::vector<Denial>& denials) {
 class Execution {
  public:
   Execution(const RunRequest& request, const HostFacts& facts, const Observer& observer, const Engine& engine)
-      : request_(request), facts_(facts), observer_(observer), engine_(engine) {}
+      : request_(request), facts_(facts), observer_(observer), engine_(engine), progress_(observer.progress) {}
 
   Result<Report> run();
   Result<Inspection> inspect();
@@ -155,7 +156,10 @@ class Execution {
   void note(const std::string& line) const {
     if (request_.verbosity > 0 && observer_.note) observer_.note(line);
   }
+  // For -v: what it took from the last call of this to here.
+  void lap(const char* stage);
   void note_spec(const SandboxSpec& spec) const;
+  void note_isolation(const Isolation& isolation) const;
   void describe(const SandboxSpec& spec, Report& report) const;
   void note_outcome(const char* what, const Outcome& outcome) const;
   bool wants_artifacts() const { return request_.want_result || !request_.artifacts_directory.empty(); }
@@ -171,6 +175,9 @@ class Execution {
   const HostFacts& facts_;
   const Observer& observer_;
   const Engine& engine_;
+  Progress progress_;
+  uint64_t lap_ns_ = 0;
+  std::string laps_;
 
   std::optional<CgroupChoice> cgroup_choice_;
   std::optional<CgroupParent> cgroup_parent_;
@@ -578,6 +585,7 @@ ProbeRunner Execution::probe_runner() {
     options.stdio.out.capture_limit = kProbeOutput.value;
     options.stdio.err.capture = true;
     options.stdio.err.capture_limit = kProbeOutput.value;
+    options.progress = &progress_;
     RunResult result = engine_(spec, facts_, options);
     Outcome& outcome = result.outcome;
     if (outcome.verdict == Verdict::setup_failed && outcome.setup_error.has_value()) {
@@ -597,6 +605,7 @@ ProbeRunner Execution::probe_runner() {
 Status Execution::find_tool() {
   const ProbeRunner probe = probe_runner();
   const ToolchainRequest wanted = toolchain_request(language_.runner);
+  progress_.begin("looking for " + language_.runner->title);
   toolchain_ = SBX_TRY(find_toolchain(wanted, facts_, probe));
   if (request_.want_result && toolchain_.version.empty()) {
     // Only said, never needed: a tool that does not tell its version still runs.
@@ -604,6 +613,7 @@ Status Execution::find_tool() {
       toolchain_.version = version.take();
     }
   }
+  progress_.end();
   for (const BindOp& mount : toolchain_.mounts) tool_mounts_.emplace_back(mount);
   note("tool " + toolchain_.executable + (toolchain_.version.empty() ? "" : " " + toolchain_.version) + ", by " +
        toolchain_.origin);
@@ -699,7 +709,9 @@ Status Execution::choose_command() {
     adhoc_runner_.commands = {word};
     language_ = {nullptr, ""};
     const ToolchainRequest wanted = toolchain_request(&adhoc_runner_);
+    progress_.begin("looking for " + printable(word, 40));
     Result<Toolchain> found = find_toolchain(wanted, facts_, probe_runner());
+    progress_.end();
     if (!found.ok()) {
       note("'" + printable(candidate) + "' cannot be shown inside: " + found.error().text());
       return {};
@@ -793,6 +805,29 @@ void Execution::note_spec(const SandboxSpec& spec) const {
   }
 }
 
+void Execution::lap(const char* stage) {
+  if (request_.verbosity <= 0) return;
+  const uint64_t now = sys::monotonic_ns();
+  if (lap_ns_ != 0) laps_ += (laps_.empty() ? "" : ", ") + (std::string(stage) + " " + std::to_string((now - lap_ns_) / 1000)) + " us";
+  lap_ns_ = now;
+}
+
+// What stood between payload and host, one protection a line.
+void Execution::note_isolation(const Isolation& isolation) const {
+  if (isolation.namespaces.empty()) return;  // it never came to that
+  note("protection: namespaces of its own: " + join(isolation.namespaces, ", "));
+  note("protection: runs as " + isolation.identity + ", without capabilities but those of the policy, and gains none (no_new_privs)");
+  note("protection: " + std::string(isolation.network == "none" ? "no network but its own loopback" : "none for the network: it is the host's"));
+  if (isolation.seccomp_policy != "none") {
+    note("protection: system call filter " + isolation.seccomp_policy +
+         (isolation.seccomp_digest.empty() ? "" : ", sha256 " + isolation.seccomp_digest));
+  } else {
+    note("protection: no system call filter");
+  }
+  note(isolation.landlock_abi > 0 ? "protection: Landlock, ABI " + std::to_string(isolation.landlock_abi) + ": writes only where the plan says writable"
+                                  : "protection: no Landlock: " + isolation.landlock_note);
+}
+
 void Execution::describe(const SandboxSpec& spec, Report& report) const {
   report.argv = spec.argv;
   report.limits = spec.limits;
@@ -810,6 +845,8 @@ void Execution::note_outcome(const char* what, const Outcome& outcome) const {
   for (const StageTime& stage : outcome.setup_times) {
     times += (times.empty() ? "" : ", ") + stage.stage + " " + std::to_string(stage.duration.value) + " us";
   }
+  if (!laps_.empty()) note("before the sandbox: " + laps_);
+  note_isolation(outcome.isolation);
   if (!times.empty()) note("set-up: " + times);
   for (const auto& [limit, holder] : outcome.isolation.limits_held_by) note("limit " + limit + " held by " + holder);
   for (const std::string& sentence : outcome.isolation.not_held) note("not held: " + sentence);
@@ -851,13 +888,16 @@ Result<bool> Execution::compile(const StepValues& values, Report& report, std::v
   // A compiler's messages, on whichever stream, are ours to show on stderr: stdout belongs to the program.
   for (OutputPlan* stream : {&options.stdio.out, &options.stdio.err}) {
     stream->capture = request_.want_result;
+    if (observer_.progress) stream->before_first = [this] { progress_.end(); };
     if (!request_.capture_streams) stream->forward_fd = STDERR_FILENO;
   }
   options.keep_directories = {kBuildDirectory};
   options.cgroups = SBX_TRY(cgroups());
-  if (observer_.progress) observer_.progress("compiling " + printable(program_.name));
+  options.progress = &progress_;
+  if (request_.verbosity > 1) options.show_call = observer_.call;
+  progress_.begin("compiling " + printable(program_.name));
   RunResult result = engine_(spec, facts_, options);
-  if (observer_.progress) observer_.progress("");
+  progress_.end();
   note_outcome("compile", result.outcome);
   if (request_.want_result) name_groups(result.outcome.denials);
 
@@ -997,6 +1037,8 @@ Result<Report> Execution::run_step(const Step& step, std::vector<FsOp> extra, Re
   note_spec(spec);
 
   describe(spec, report);
+  lap("plan");
+  if (request_.verbosity > 1) options.show_call = observer_.call;
   report.artifact_notes = guard_notes_;
   RunResult result = engine_(spec, facts_, options);
   note_outcome("run", result.outcome);
@@ -1010,20 +1052,24 @@ Result<Report> Execution::run_step(const Step& step, std::vector<FsOp> extra, Re
 }
 
 Result<Report> Execution::run() {
+  lap("");
   SBX_TRY(check_requirements());
   cgroup_choice_.emplace(CgroupChoice::begin(cgroup_wish(request_, facts_)));
   SBX_TRY(share_workspace());
   SBX_TRY(load_policies());
+  lap("policies");
   if (!request_.exec) SBX_TRY(choose_program());
   SBX_TRY(open_artifacts());
   SBX_TRY(share_mounts());
   SBX_TRY(place_files());
   SBX_TRY(plan_stdio());
+  lap("program and files");
 
   Report report;
   std::vector<FsOp> extra = shared_;
   if (request_.exec) {
     SBX_TRY(choose_command());
+    lap("command");
     report.tool = toolchain_.executable;
     extra.insert(extra.end(), tool_mounts_.begin(), tool_mounts_.end());
     extra.insert(extra.end(), placed_.begin(), placed_.end());
@@ -1031,6 +1077,7 @@ Result<Report> Execution::run() {
   }
 
   SBX_TRY(find_tool());
+  lap("toolchain");
   const RunnerSpec& runner = *language_.runner;
   report.language = runner.name;
   report.tool = toolchain_.executable;
@@ -1129,6 +1176,7 @@ Result<std::vector<LanguageStatus>> Execution::languages() {
       if (package != runner.packages.end() && status.package.empty()) status.package = package->second;
     }
     const ToolchainRequest wanted = toolchain_request(&runner);
+    progress_.begin("looking for " + runner.title);
     Result<Toolchain> found = find_toolchain(wanted, facts_, probe);
     if (found.ok()) {
       status.found = true;
@@ -1145,6 +1193,7 @@ Result<std::vector<LanguageStatus>> Execution::languages() {
     }
     result.push_back(std::move(status));
   }
+  progress_.end();
   return result;
 }
 

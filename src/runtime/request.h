@@ -95,7 +95,10 @@ struct Report {
 // Progress and diagnostics for a person; never called between clone and exec of the child.
 struct Observer {
   std::function<void(const std::string&)> note;     // -v lines
-  std::function<void(const std::string&)> progress; // one line that goes away; "" ends it
+  std::function<void(const std::string&)> call;     // -vv: a system call of the set-up, about to be made
+  // One line in place of the one before; "" takes it away. Called once something takes long, and never while output of
+  // a payload is passed on to stderr.
+  std::function<void(const std::string&)> progress;
 };
 
 // What runs a sandbox: run_sandbox, or a stand-in of a test.

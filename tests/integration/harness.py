@@ -422,6 +422,7 @@ _SYSTEM_NEEDS = {
     "bash": lambda ctx: have("bash"),
     "zsh": lambda ctx: have("zsh"),
     "fish": lambda ctx: have("fish"),
+    "strace": lambda ctx: have("strace") and ctx.run(["strace", "-qq", "-o", "/dev/null", "true"]).status == 0,
     "mandoc": lambda ctx: have("mandoc"),
     "man": lambda ctx: have("man") and have("groff"),
     "unshare": lambda ctx: have("unshare"),
