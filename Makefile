@@ -7,6 +7,7 @@
 #   make asan-test            unit and integration tests with AddressSanitizer and UndefinedBehaviorSanitizer
 #   make cross-arm64          build-arm64/sbx for aarch64, and the unit tests that need no kernel of its own under emulation
 #   make install PREFIX=/usr/local DESTDIR=
+#   make reference            docs/commands.md, docs/policy-keys.md and docs/schema/policy-v1.json anew, from the tables
 #   make lint asan bench fuzz clean
 #   make WERROR=ON …          warnings are errors; CHECK_SKIPS=1: only the cases of tests/expected-skips*.txt may be skipped
 
@@ -20,7 +21,7 @@ CHECK_SKIPS ?=
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 .DEFAULT_GOAL := build
-.PHONY: cross-arm64 all build configured run test unit-test integration-test leak-test differential-test budget-test install lint \
+.PHONY: cross-arm64 all build configured run test unit-test integration-test leak-test differential-test budget-test install reference lint \
         asan asan-test bench fuzz clean
 
 # preset NAME FOLDER: configures when the folder is new, or when another choice of warnings is asked for.
@@ -64,6 +65,11 @@ budget-test:
 
 install: build
 	@DESTDIR='$(DESTDIR)' cmake --install build --prefix '$(PREFIX)' --strip
+
+reference: build
+	@build/sbx help --format markdown > docs/commands.md
+	@build/sbx help --format keys > docs/policy-keys.md
+	@build/sbx help --format schema > docs/schema/policy-v1.json
 
 # clang-tidy with the short list of .clang-tidy, every finding an error.
 lint:

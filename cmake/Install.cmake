@@ -1,4 +1,5 @@
-# cmake --install BUILD --prefix DIR [--strip]: the program, its documents and the licences that travel with it.
+# cmake --install BUILD --prefix DIR [--strip]: the program, its documents and the licences that travel with it, man pages,
+# completions.
 include(GNUInstallDirs)
 install(TARGETS sbx RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 set(documents README.md CHANGELOG.md SECURITY.md LICENSE THIRD_PARTY_NOTICES.md)
@@ -7,3 +8,30 @@ foreach(document IN LISTS documents)
 endforeach()
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs FILES_MATCHING PATTERN "*.md" PATTERN "*.txt" PATTERN "*.json")
 install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples USE_SOURCE_PERMISSIONS)
+# Man pages and completions are written from the program's own tables, by the program, when it is installed: nothing
+# of them is kept that could grow stale.
+install(CODE "
+  set(sbx \"$<TARGET_FILE:sbx>\")
+  set(pages \"${CMAKE_BINARY_DIR}/pages\")
+  set(man \"${CMAKE_INSTALL_MANDIR}\")
+  set(data \"${CMAKE_INSTALL_DATADIR}\")
+")
+install(CODE [[
+  function(sbx_write format topic name folder)
+    execute_process(COMMAND "${sbx}" help --format ${format} ${topic} OUTPUT_FILE "${pages}/${name}" RESULT_VARIABLE status)
+    if(NOT status EQUAL 0)
+      message(FATAL_ERROR "sbx help --format ${format} ${topic} failed (${status})")
+    endif()
+    file(INSTALL DESTINATION "${CMAKE_INSTALL_PREFIX}/${folder}" TYPE FILE FILES "${pages}/${name}")
+  endfunction()
+  file(MAKE_DIRECTORY "${pages}")
+  execute_process(COMMAND "${sbx}" help --format man OUTPUT_VARIABLE names OUTPUT_STRIP_TRAILING_WHITESPACE)
+  string(REPLACE "\n" ";" names "${names}")
+  foreach(name IN LISTS names)
+    string(REGEX REPLACE ".*[.]" "" section "${name}")
+    sbx_write(man ${name} ${name} "${man}/man${section}")
+  endforeach()
+  sbx_write(bash "" sbx "${data}/bash-completion/completions")
+  sbx_write(zsh "" _sbx "${data}/zsh/site-functions")
+  sbx_write(fish "" sbx.fish "${data}/fish/vendor_completions.d")
+]])

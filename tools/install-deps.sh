@@ -49,6 +49,11 @@ everything_tested() {
   need git command git
   need musl-tools command musl-gcc
   need bubblewrap command bwrap
+  need zsh command zsh
+  need fish command fish
+  need mandoc command mandoc
+  need man-db command man
+  need groff-base command groff
   need python3-venv module ensurepip
   need libpython3-testsuite module test.support
 }

@@ -27,17 +27,11 @@ struct DoctorOptions {
 };
 
 std::vector<Option> doctor_options(DoctorOptions& out) {
-  const auto set = [](bool& field) {
-    return [&field](const std::string&) -> Status {
-      field = true;
-      return {};
-    };
-  };
   return {
-      {"Options", 0, "json", "", "print JSON (docs/schema/doctor-v1.json)", "", set(out.json)},
-      {"Options", 'v', "verbose", "", "every need, with how it was tried", "", set(out.verbose)},
-      {"Options", 0, "list", "", "the names that --require takes; tries nothing", "", set(out.list)},
-      {"Options", 'h', "help", "", "this page", "", set(out.help)},
+      flag_option("Options", 0, "json", "print JSON (docs/schema/doctor-v1.json)", out.json),
+      flag_option("Options", 'v', "verbose", "every need, with how it was tried", out.verbose),
+      flag_option("Options", 0, "list", "the names that --require takes; tries nothing", out.list),
+      flag_option("Options", 'h', "help", "this page", out.help),
       {"For scripts", 0, "require", "NAME,...",
        "status 1 unless these are all ok, each that is not named on stderr; `all`: everything; lang:NAME: a language", "",
        [&out](const std::string& value) -> Status {
@@ -46,10 +40,11 @@ std::vector<Option> doctor_options(DoctorOptions& out) {
            out.require.push_back(name);
          }
          return {};
-       }},
-      {"Mending", 0, "fix", "",
-       "print an AppArmor profile that lets this binary make user namespaces; --fix=install, as root, installs and loads it", "",
-       set(out.fix)},
+       },
+       ValueKind::choice, runtime::finding_names()},
+      flag_option("Mending", 0, "fix",
+                  "print an AppArmor profile that lets this binary make user namespaces; --fix=install, as root, installs and loads it",
+                  out.fix),
   };
 }
 
@@ -135,11 +130,6 @@ int fix(const DoctorOptions& options) {
 
 std::string as_json(const HostReport& report, const Diagnosis& diagnosis, const std::vector<std::string>& required,
                     const std::vector<std::string>& unmet) {
-  const auto list = [](const std::vector<std::string>& entries) {
-    std::string text = "[";
-    for (const std::string& entry : entries) text += (text.size() > 1 ? ", " : "") + json_text(entry);
-    return text + "]";
-  };
   const auto optional = [](const std::string& text) { return text.empty() ? std::string("null") : json_text(text); };
   const auto boolean = [](bool value) { return value ? "true" : "false"; };
   const auto findings = [&](const std::vector<Finding>& all) {
@@ -158,8 +148,8 @@ std::string as_json(const HostReport& report, const Diagnosis& diagnosis, const 
          ",\n  \"host\": {\"kernel\": " + json_text(report.kernel) + ", \"arch\": " + json_text(report.arch) +
          ", \"uid\": " + std::to_string(report.uid) + ", \"container\": " + optional(report.knobs.container) +
          ", \"wsl\": " + boolean(report.wsl) + ", \"gvisor\": " + boolean(report.gvisor) +
-         ", \"run_us\": " + (report.run_ok ? std::to_string(report.run_us) : "null") + "},\n  \"required\": " + list(required) +
-         ",\n  \"unmet\": " + list(unmet) + ",\n  \"findings\": " + findings(diagnosis.findings) +
+         ", \"run_us\": " + (report.run_ok ? std::to_string(report.run_us) : "null") + "},\n  \"required\": " + json_list(required) +
+         ",\n  \"unmet\": " + json_list(unmet) + ",\n  \"findings\": " + findings(diagnosis.findings) +
          ",\n  \"languages\": " + findings(diagnosis.languages) + "\n}\n";
 }
 
@@ -193,34 +183,33 @@ std::string as_text(const Diagnosis& diagnosis, bool verbose) {
 
 }  // namespace
 
+Result<Page> doctor_page() {
+  DoctorOptions unused;
+  return Page{"usage: sbx doctor [--json] [--require NAME,...] [--fix[=install]]",
+              "Tries what a sandbox needs on this very host, and says what was found, what sbx does\n"
+              "meanwhile and the command or setting that mends it. Changes nothing, but for --fix=install.\n"
+              "Status: 0 sandboxes work here; 1 they do not, or something required is not ok; 2 wrong\n"
+              "usage; 125 inside a sandbox of sbx.",
+              doctor_options(unused),
+              {{"Options", "sbx doctor -v"},
+               {"For scripts", "sbx doctor --require sandbox,lang:python && make check"},
+               {"Mending", "sudo sbx doctor --fix=install"}}};
+}
+
 int doctor_command(const Invocation& invocation) {
   DoctorOptions wanted;
-  const std::vector<Option> options = doctor_options(wanted);
   std::vector<std::string> words = invocation.arguments();
   for (std::string& word : words) {
     if (word != "--fix=install") continue;
     word = "--fix";
     wanted.install = true;
   }
-  Result<Parsed> parsed = parse_options(options, words);
+  Result<Parsed> parsed = parse_options(doctor_options(wanted), words);
   if (parsed.ok() && !parsed.value().rest.empty()) {
     parsed = Error(ErrorKind::usage, "sbx doctor takes no argument '" + printable(parsed.value().rest[0]) + "'");
   }
-  if (!parsed.ok()) {
-    say_error(parsed.error().hint().empty() ? parsed.take_error().with_hint("sbx doctor --help lists the options") : parsed.take_error());
-    return exit_code_for(ErrorKind::usage);
-  }
-  if (wanted.help) {
-    const std::vector<Example> examples = {{"Options", "sbx doctor -v"},
-                                           {"For scripts", "sbx doctor --require sandbox,lang:python && make check"},
-                                           {"Mending", "sudo sbx doctor --fix=install"}};
-    return print_or_fail(help_page("usage: sbx doctor [--json] [--require NAME,...] [--fix[=install]]",
-                                   "Tries what a sandbox needs on this very host, and says what was found, what sbx does\n"
-                                   "meanwhile and the command or setting that mends it. Changes nothing, but for --fix=install.\n"
-                                   "Status: 0 sandboxes work here; 1 they do not, or something required is not ok; 2 wrong\n"
-                                   "usage; 125 inside a sandbox of sbx.",
-                                   options, examples));
-  }
+  if (!parsed.ok()) return fail_usage("doctor", parsed.error());
+  if (wanted.help) return show_help(doctor_page);
   if (wanted.list) {
     std::string names;
     for (const std::string& name : runtime::finding_names()) names += name + "\n";
@@ -232,7 +221,7 @@ int doctor_command(const Invocation& invocation) {
     return exit_code_for(ErrorKind::unsupported);
   }
   runtime::Observer observer;
-  if (!wanted.json) observer.progress = show_progress;
+  if (can_show_progress()) observer.progress = show_progress;
   const HostReport report = runtime::probe_report(runtime::probe_host(), observer);
   const Diagnosis diagnosis = runtime::diagnose(report);
   const Result<std::vector<std::string>> unmet = runtime::unmet_requirements(diagnosis, wanted.require);

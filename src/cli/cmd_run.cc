@@ -80,19 +80,19 @@ void tell(const runtime::Report& report, const runtime::RunRequest& request, con
   }
 }
 
+Result<Page> page(bool exec) {
+  runtime::RunRequest unused;
+  FrontOptions ignored;
+  return Page{exec ? kExecUsage : kRunUsage, exec ? kExecAbout : kRunAbout, SBX_TRY(run_options(exec, true, unused, ignored)),
+              run_examples(exec), exec ? ValueKind::command : ValueKind::file};
+}
+
 int run_or_exec(bool exec, const Invocation& invocation) {
   runtime::RunRequest request;
   FrontOptions front;
   std::optional<ResultFile> file;
   Status parsed = parse_run(exec, invocation.arguments(), request, front);
-  if (front.help) {
-    runtime::RunRequest unused;
-    FrontOptions ignored;
-    const Result<std::vector<Option>> options = run_options(exec, true, unused, ignored);
-    if (!options.ok()) return fail(options.error(), front, file);
-    return print_or_fail(help_page(exec ? kExecUsage : kRunUsage, exec ? kExecAbout : kRunAbout, options.value(),
-                                   run_examples(exec)));
-  }
+  if (front.help) return show_help(exec ? exec_page : run_page);
   if (!front.result_file.empty()) {
     Result<ResultFile> prepared = ResultFile::prepare(front.result_file);
     if (!prepared.ok()) return fail(parsed.ok() ? prepared.error() : parsed.error(), front, file);
@@ -110,7 +110,8 @@ int run_or_exec(bool exec, const Invocation& invocation) {
 
   runtime::Observer observer;
   if (request.verbosity > 0) observer.note = say;
-  if (!front.quiet && request.verbosity == 0) observer.progress = show_progress;
+  if (request.verbosity > 1) observer.call = [](const std::string& call) { say("call: " + call); };
+  if (!front.quiet && request.verbosity == 0 && can_show_progress()) observer.progress = show_progress;
   const Result<runtime::Report> result = runtime::execute(request, runtime::probe_host(), observer);
   if (!result.ok()) return fail(result.error(), front, file);
   const runtime::Report& report = result.value();
@@ -121,6 +122,8 @@ int run_or_exec(bool exec, const Invocation& invocation) {
 
 }  // namespace
 
+Result<Page> run_page() { return page(false); }
+Result<Page> exec_page() { return page(true); }
 int run_command(const Invocation& invocation) { return run_or_exec(false, invocation); }
 int exec_command(const Invocation& invocation) { return run_or_exec(true, invocation); }
 

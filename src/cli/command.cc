@@ -10,11 +10,11 @@ namespace sbx::cli {
 namespace {
 
 constexpr Command kCommands[] = {
-    {"run", "run source code with a language runner", run_command},
-    {"exec", "run any command in the same sandbox", exec_command},
-    {"langs", "languages: known, found here, and what brings the rest", langs_command},
-    {"doctor", "what this host allows, and what mends the rest", doctor_command},
-    {"policy", "the policies there are, and what they say", policy_command},
+    {"run", "run source code with a language runner", run_command, run_page},
+    {"exec", "run any command in the same sandbox", exec_command, exec_page},
+    {"langs", "languages: known, found here, and what brings the rest", langs_command, langs_page},
+    {"doctor", "what this host allows, and what mends the rest", doctor_command, doctor_page},
+    {"policy", "policies: list, show, check, explain, start a new one", policy_command, policy_page},
 };
 
 // At most 24 lines: it shall be read at a glance.
@@ -75,14 +75,17 @@ int dispatch(const std::vector<std::string>& words) {
   if (word == "--version" || word == "-V" || word == "version") return print_or_fail("sbx " SBX_VERSION "\n");
   if (word == "--help" || word == "-h" || word == "help") {
     if (words.size() == 2) return print_or_fail(overview());
-    for (const Command& command : commands()) {
-      if (words[2] == command.name) return command.run({{words[0], command.name, "--help"}});
+    if (words[2] == "--format") return help_format({words.begin() + 3, words.end()});
+    const std::string name = words[2] + (words.size() > 3 ? " " + words[3] : "");
+    for (const Command* command : all_commands()) {
+      if (name == command->name) return show_help(command->page);
     }
     return wrong_command(words[2]);
   }
   for (const Command& command : commands()) {
     if (word == command.name) return command.run({words});
   }
+  if (word == "__complete") return complete_words({words.begin() + 2, words.end()});
   if (word.empty()) {
     say_error(Error(ErrorKind::usage, "the command is an empty word").with_hint("a variable that is not set?"));
     return exit_code_for(ErrorKind::usage);
@@ -91,6 +94,29 @@ int dispatch(const std::vector<std::string>& words) {
 }
 
 std::span<const Command> commands() { return kCommands; }
+
+std::vector<const Command*> all_commands() {
+  std::vector<const Command*> all;
+  for (const Command& command : kCommands) {
+    all.push_back(&command);
+    if (command.run != policy_command) continue;
+    for (const Command& verb : policy_verbs()) all.push_back(&verb);
+  }
+  return all;
+}
+
+int fail_usage(const char* command, const Error& error) {
+  const std::string hint = std::string("sbx ") + command + " --help lists the options";
+  say_error(error.hint().empty() ? Error(error).with_hint(hint) : error);
+  return exit_code_for(error.kind());
+}
+
+int show_help(Result<Page> (*make)()) {
+  const Result<Page> page = make();
+  if (page.ok()) return print_or_fail(help_text(page.value()));
+  say_error(page.error());
+  return exit_code_for(page.error().kind());
+}
 
 int exit_code_for(ErrorKind kind) {
   switch (kind) {

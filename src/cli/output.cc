@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
+#include <string_view>
 
 #include "base/sys.h"
 #include "base/text.h"
@@ -31,8 +33,12 @@ void say_error(const Error& error) {
   to_stderr(lines);
 }
 
+bool can_show_progress() {
+  const char* terminal = std::getenv("TERM");
+  return ::isatty(STDERR_FILENO) == 1 && terminal != nullptr && std::string_view(terminal) != "dumb" && *terminal != '\0';
+}
+
 void show_progress(const std::string& text) {
-  if (::isatty(STDERR_FILENO) != 1) return;
   to_stderr(text.empty() ? "\r\033[K" : "\r\033[Ksbx: " + printable(text, 60) + " ...");
 }
 
@@ -96,6 +102,12 @@ std::string json_text(const std::string& text) {
     }
   }
   return result + "\"";
+}
+
+std::string json_list(const std::vector<std::string>& texts) {
+  std::string list = "[";
+  for (const std::string& text : texts) list += (list.size() > 1 ? ", " : "") + json_text(text);
+  return list + "]";
 }
 
 }  // namespace sbx::cli

@@ -13,7 +13,8 @@ namespace sbx::cli {
 void say(const std::string& text);
 // "sbx: …" and, where there is one, "sbx: hint: …".
 void say_error(const Error& error);
-// A progress line that goes away, at a terminal only; "" takes it away.
+// A progress line that goes away; "" takes it away. REQUIRES can_show_progress(): stderr is a terminal that can erase.
+bool can_show_progress();
 void show_progress(const std::string& text);
 // Everything to stdout; false when it could not be written (EPIPE, a full disk).
 bool print(const std::string& text);
@@ -23,5 +24,6 @@ int print_or_fail(const std::string& text);
 // Columns two spaces apart, the last one ragged; the first row is the heading.
 std::string table(const std::vector<std::vector<std::string>>& rows);
 std::string json_text(const std::string& text);  // a JSON string with its quotes
+std::string json_list(const std::vector<std::string>& texts);
 
 }  // namespace sbx::cli

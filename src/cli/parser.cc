@@ -92,52 +92,24 @@ Result<Parsed> parse_options(std::span<const Option> options, const std::vector<
   return parsed;
 }
 
-std::string help_page(const std::string& usage, const std::string& about, std::span<const Option> options,
-                      std::span<const Example> examples) {
-  constexpr size_t kColumn = 30;
-  constexpr size_t kWidth = 100;
-  std::string page = usage + "\n\n" + about + "\n";
-  std::vector<std::string> groups;
-  for (const Option& option : options) {
-    if (std::find(groups.begin(), groups.end(), option.group) == groups.end()) groups.push_back(option.group);
-  }
-  for (const std::string& group : groups) {
-    page += "\n" + group + ":\n";
-    for (const Option& option : options) {
-      if (option.group != group) continue;
-      std::string left = "  ";
-      if (option.letter != 0) left += std::string("-") + option.letter + (option.name.empty() ? "" : ", ");
-      else left += "    ";
-      if (!option.name.empty()) left += "--" + option.name;
-      if (!option.metavar.empty()) left += " " + option.metavar;
-      std::string text = option.doc;
-      if (!option.standard.empty()) text += " (default " + option.standard + ")";
-      page += left;
-      size_t column = left.size();
-      if (column + 2 > kColumn) {
-        page += "\n";
-        column = 0;
-      }
-      page.append(kColumn - column, ' ');
-      column = kColumn;
-      for (const std::string& word : split(text, ' ')) {
-        if (column > kColumn && column + 1 + word.size() > kWidth) {
-          page += "\n" + std::string(kColumn, ' ');
-          column = kColumn;
-        } else if (column > kColumn) {
-          page += " ";
-          ++column;
-        }
-        page += word;
-        column += word.size();
-      }
-      page += "\n";
+Result<std::vector<std::string>> parse_options_anywhere(std::span<const Option> options, std::vector<std::string> words) {
+  std::vector<std::string> arguments;
+  for (;;) {
+    Parsed parsed = SBX_TRY(parse_options(options, words));
+    if (parsed.marked || parsed.rest.empty()) {
+      arguments.insert(arguments.end(), parsed.rest.begin(), parsed.rest.end());
+      return arguments;
     }
-    for (const Example& example : examples) {
-      if (example.group == group) page += "    e.g.  " + example.line + "\n";
-    }
+    arguments.push_back(parsed.rest.front());
+    words.assign(parsed.rest.begin() + 1, parsed.rest.end());
   }
-  return page;
+}
+
+Option flag_option(const char* group, char letter, const char* name, const char* doc, bool& field) {
+  return {group, letter, name, "", doc, "", [&field](const std::string&) -> Status {
+            field = true;
+            return {};
+          }};
 }
 
 }  // namespace sbx::cli

@@ -1,5 +1,5 @@
 // Options of one command as a table, and the parser behind it (CLI11, in parser.cc only). The same table makes --help,
-// and later man pages and completions.
+// man pages, the reference and completion (page.h).
 #pragma once
 
 #include <functional>
@@ -11,6 +11,21 @@
 
 namespace sbx::cli {
 
+// What a value is, for completion.
+enum class ValueKind {
+  text,            // nothing that could be listed
+  choice,          // one of Option::choices
+  file,
+  directory,
+  language,        // names and aliases that --lang takes
+  policy,          // a policy's name, or a file
+  policy_name,     // a policy's name
+  seccomp_policy,  // a shipped system call policy
+  syscall_group,   // @GROUP of system calls
+  variable,        // the name of a variable of the caller's environment
+  command,         // a program, or a file
+};
+
 struct Option {
   std::string group;    // heading in --help
   char letter = 0;      // 'q' of -q; 0: none
@@ -20,7 +35,12 @@ struct Option {
   std::string standard; // the default, as a person writes it; "" : none is shown
   // Called in the order of the command line, once per occurrence; the value is "" for a flag.
   std::function<Status(const std::string& value)> take;
+  ValueKind kind = ValueKind::text;
+  std::vector<std::string> choices = {};
 };
+
+// -h, --help and other flags without a value that set a field.
+Option flag_option(const char* group, char letter, const char* name, const char* doc, bool& field);
 
 struct Parsed {
   // Everything from the first word that is no option on. With `marked` it stood after "--", which is not in it.
@@ -33,13 +53,8 @@ struct Parsed {
 // an unknown option.
 Result<Parsed> parse_options(std::span<const Option> options, const std::vector<std::string>& words);
 
-struct Example {
-  std::string group;  // shown under the heading of that group
-  std::string line;
-};
-
-// The help page: usage lines, options by group with their defaults, one example a group.
-std::string help_page(const std::string& usage, const std::string& about, std::span<const Option> options,
-                      std::span<const Example> examples);
+// For commands without a payload: options may stand anywhere between the arguments, which come back in order; what
+// follows "--" is none.
+Result<std::vector<std::string>> parse_options_anywhere(std::span<const Option> options, std::vector<std::string> words);
 
 }  // namespace sbx::cli

@@ -114,8 +114,9 @@ Result<std::vector<Option>> run_options(bool exec, bool with_defaults, RunReques
   if (with_defaults) defaults = SBX_TRY(load_policy("default", PolicySearch{}));
 
   const auto add = [&](const char* group, char letter, const char* name, const char* metavar, const char* doc,
-                       const char* standard, std::function<Status(const std::string&)> take) {
-    options.push_back({group, letter, name, metavar, doc, standard, std::move(take)});
+                       const char* standard, std::function<Status(const std::string&)> take,
+                       ValueKind kind = ValueKind::text) -> Option& {
+    return options.emplace_back(Option{group, letter, name, metavar, doc, standard, std::move(take), kind});
   };
   const auto keep = [](std::string flag, std::string& field) {
     return [flag = std::move(flag), &field](const std::string& value) -> Status {
@@ -140,7 +141,7 @@ Result<std::vector<Option>> run_options(bool exec, bool with_defaults, RunReques
 
   if (!exec) {
     add(kProgram, 'l', "lang", "LANG", "language; otherwise by the extension or the #! line", "",
-        keep("--lang", request.language));
+        keep("--lang", request.language), ValueKind::language);
     add(kProgram, 'c', "", "CODE", "the program's text, instead of FILE", "", [&](const std::string& value) -> Status {
       if (front.text_given) {
         return Error(ErrorKind::usage, "two programs given: -c stands twice").with_hint("give one -c CODE");
@@ -150,9 +151,9 @@ Result<std::vector<Option>> run_options(bool exec, bool with_defaults, RunReques
       return {};
     });
     add(kProgram, 0, "toolchain", "PATH|VERSION", "which interpreter or compiler: a path, or a version such as 3.11", "",
-        keep("--toolchain", request.toolchain));
+        keep("--toolchain", request.toolchain), ValueKind::file);
     add(kProgram, 0, "venv", "DIR", "Python virtual environment to use", "the active one",
-        keep("--venv", request.venv));
+        keep("--venv", request.venv), ValueKind::directory);
     add(kProgram, 0, "compile-flag", "FLAG", "hand FLAG to the compiler; repeatable", "",
         [&](const std::string& value) -> Status {
           request.compile_flags.push_back(value);
@@ -164,7 +165,8 @@ Result<std::vector<Option>> run_options(bool exec, bool with_defaults, RunReques
           return {};
         });
   }
-  add(kProgram, 0, "stdin", "FILE", "what the program reads on stdin", "your stdin", keep("--stdin", request.stdin_file));
+  add(kProgram, 0, "stdin", "FILE", "what the program reads on stdin", "your stdin", keep("--stdin", request.stdin_file),
+      ValueKind::file);
 
   add(kFiles, 'w', "workspace", "DIR[:MODE]",
       "share DIR as the working directory /box; MODE is ro, rw or overlay (writes are kept apart)", "ro",
@@ -175,19 +177,22 @@ Result<std::vector<Option>> run_options(bool exec, bool with_defaults, RunReques
         }
         request.workspace = SBX_TRY(split_workspace(value));
         return {};
-      });
+      },
+      ValueKind::directory).choices = {"ro", "rw", "overlay"};
   add(kFiles, 'f', "file", "SRC[:NAME]", "copy a file into the working directory; repeatable", "",
       [&](const std::string& value) -> Status {
         request.files.push_back(SBX_TRY(split_file(value)));
         return {};
-      });
+      },
+      ValueKind::file);
   add(kFiles, 'm', "mount", "SRC[:DST][:MODE]", "show a file or directory at DST; MODE is ro or rw; repeatable", "ro",
       [&](const std::string& value) -> Status {
         request.mounts.push_back(SBX_TRY(split_mount(value)));
         return {};
-      });
+      },
+      ValueKind::file).choices = {"ro", "rw"};
   add(kFiles, 0, "artifacts", "DIR", "copy what the program created or changed to DIR", "",
-      keep("--artifacts", request.artifacts_directory));
+      keep("--artifacts", request.artifacts_directory), ValueKind::directory);
   add(kFiles, 0, "allow-sensitive-mount", "", "share even homes, credentials, /etc, sockets and devices", "",
       set(request.allow_sensitive_mount));
   add(kFiles, 0, "allow-sensitive-write", "",
@@ -207,6 +212,10 @@ Result<std::vector<Option>> run_options(bool exec, bool with_defaults, RunReques
     if (const auto value = defaults.values.find(path); value != defaults.values.end()) {
       option.standard = format_value(row, value->second.value);
     }
+    option.choices = row.choices;
+    if (!row.choices.empty()) option.kind = ValueKind::choice;
+    if (path == "seccomp.policy") option.kind = ValueKind::seccomp_policy;
+    if (path == "seccomp.allow" || path == "seccomp.deny") option.kind = ValueKind::syscall_group;
     option.take = [&request, path, flag = std::string(row.flag)](const std::string& value) -> Status {
       return set_from_text(request.flags, path, value, "flag " + flag);
     };
@@ -214,15 +223,16 @@ Result<std::vector<Option>> run_options(bool exec, bool with_defaults, RunReques
   }
 
   add(kWorld, 'e', "env", "NAME[=VALUE]", "set a variable, or take over yours; repeatable", "",
-      collect("--env", request.environment));
+      collect("--env", request.environment), ValueKind::variable);
   add(kPolicy, 'p', "policy", "NAME|FILE", "a further policy; later ones win, flags win over all; repeatable", "",
-      collect("--policy", request.policies));
+      collect("--policy", request.policies), ValueKind::policy);
   add(kPolicy, 0, "cgroup-parent", "DIR", "make the sandbox's cgroup in DIR, whose processes are moved aside; none: no cgroup",
-      "chosen", keep("--cgroup-parent", request.cgroup_parent));
+      "chosen", keep("--cgroup-parent", request.cgroup_parent), ValueKind::directory);
   add(kPolicy, 0, "require", "NAME", "fail unless this is in force: landlock, seccomp, cgroup; repeatable", "",
-      collect("--require", request.require));
+      collect("--require", request.require), ValueKind::choice).choices = {"cgroup", "landlock", "seccomp"};
 
-  add(kOutput, 0, "result", "FILE", "write what happened to FILE, as JSON", "", keep("--result", front.result_file));
+  add(kOutput, 0, "result", "FILE", "write what happened to FILE, as JSON", "", keep("--result", front.result_file),
+      ValueKind::file);
   add(kOutput, 0, "json", "", "print what happened as JSON on stdout, with the program's output in it", "",
       set(front.json));
   add(kOutput, 't', "tty", "WHEN", "a terminal of its own for the program: auto, always, never", "auto",
@@ -232,9 +242,10 @@ Result<std::vector<Option>> run_options(bool exec, bool with_defaults, RunReques
         else if (value == "never") request.tty = TtyMode::never;
         else return bad_choice("--tty", value, {"auto", "always", "never"});
         return {};
-      });
+      },
+      ValueKind::choice).choices = {"auto", "always", "never"};
   add(kOutput, 'q', "quiet", "", "no hints", "", set(front.quiet));
-  add(kOutput, 'v', "verbose", "", "say what is done: plan, origins, times", "", [&](const std::string&) -> Status {
+  add(kOutput, 'v', "verbose", "", "say what is done: plan, origins, times, protections; -vv: the set-up's system calls too", "", [&](const std::string&) -> Status {
     ++request.verbosity;
     return {};
   });

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/page.h"
 #include "cli/parser.h"
 #include "runtime/request.h"
 

@@ -103,7 +103,7 @@ void look_up_sources(PolicyLayer& layer) {
   }
 }
 
-Result<PolicyLayer> load_file(const std::string& path, const std::string& shown, bool ours,
+Result<ParsedPolicy> load_file(const std::string& path, const std::string& shown, bool ours,
                               const PolicySearch& search) {
   // Links are resolved before the file is opened, so that a link out of or into the workspace says what it is.
   const Result<std::string> real = sys::realpath(path);
@@ -116,10 +116,10 @@ Result<PolicyLayer> load_file(const std::string& path, const std::string& shown,
   }
   if (!real.ok()) return Error(ErrorKind::policy, real.error().text());
   const std::string text = SBX_TRY(read_policy_file(real.value(), ours));
-  PolicyLayer layer = SBX_TRY(parse_native_toml(text, shown));
-  layer.may_only_tighten = !search.workspace.empty() && path_is_under(real.value(), search.workspace);
-  look_up_sources(layer);
-  return layer;
+  ParsedPolicy parsed = parse_whole_native_toml(text, shown);
+  parsed.layer.may_only_tighten = !search.workspace.empty() && path_is_under(real.value(), search.workspace);
+  look_up_sources(parsed.layer);
+  return parsed;
 }
 
 }  // namespace
@@ -139,6 +139,12 @@ std::vector<std::string> policy_names(const PolicySearch& search) {
 }
 
 Result<PolicyLayer> load_policy(const std::string& name_or_file, const PolicySearch& search) {
+  ParsedPolicy parsed = SBX_TRY(load_whole_policy(name_or_file, search));
+  if (!parsed.mistakes.empty()) return std::move(parsed.mistakes.front());
+  return std::move(parsed.layer);
+}
+
+Result<ParsedPolicy> load_whole_policy(const std::string& name_or_file, const PolicySearch& search) {
   if (name_or_file.empty()) return Error(ErrorKind::usage, "an empty policy name").with_hint("try --policy strict");
   if (name_or_file.find('\0') != std::string::npos) return Error(ErrorKind::usage, "a policy name with a zero byte");
   if (is_file_argument(name_or_file)) return load_file(name_or_file, name_or_file, false, search);
@@ -153,7 +159,7 @@ Result<PolicyLayer> load_policy(const std::string& name_or_file, const PolicySea
     }
   }
   if (const std::string_view* text = embedded_file(std::string(kBuiltinFolder) + "/" + name + std::string(kSuffix)))
-    return parse_native_toml(*text, name + " policy");
+    return parse_whole_native_toml(*text, name + " policy");
 
   const std::string guess = did_you_mean(name, policy_names(search));
   return Error(ErrorKind::policy, "no policy " + quoted(name))

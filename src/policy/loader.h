@@ -37,6 +37,16 @@ Result<PolicyLayer> parse_native_toml(std::string_view text, const std::string& 
 // One section of the same ("limits") where it stands in another document.
 Result<PolicyLayer> parse_native_section(const TomlValue& table, const std::string& section, const std::string& name);
 
+// A text read to its end whatever is wrong in it: `sbx policy check` names every mistake, in the order of the text. The
+// layer holds what is right, and is good for nothing as long as there are mistakes.
+struct ParsedPolicy {
+  PolicyLayer layer;
+  std::vector<Error> mistakes;
+};
+ParsedPolicy parse_whole_native_toml(std::string_view text, const std::string& name);
+// The same for NAME or FILE, as load_policy finds it. Errors: there is no such policy, or it cannot be read.
+Result<ParsedPolicy> load_whole_policy(const std::string& name_or_file, const PolicySearch& search);
+
 // All languages: embedded ones, overridden and extended by CONFIG/sbx/policies/lang/*.toml. With `mention` (a name, an
 // extension, an interpreter), embedded texts that do not have it in quotes are not even parsed: what is looked for is
 // found as in the whole list, at the cost of one language (60 us each) instead of all.

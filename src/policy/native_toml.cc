@@ -251,55 +251,74 @@ Status read_tables(const Reader& reader, const TomlValue& value, const std::stri
   return {};
 }
 
-Status read_table(const Reader& reader, const TomlValue& table, const std::string& prefix, PolicyLayer& layer) {
+void read_table(const Reader& reader, const TomlValue& table, const std::string& prefix, ParsedPolicy& parsed);
+
+Status read_item(const Reader& reader, const TomlValue& item, const std::string& path, ParsedPolicy& parsed) {
+  PolicyLayer& layer = parsed.layer;
+  if (path == "fs.mount") {
+    return read_tables(reader, item, path, kMostMounts, [&](const TomlValue& entry) -> Status {
+      layer.mounts.push_back(SBX_TRY(read_mount(reader, entry)));
+      return {};
+    });
+  }
+  if (path == "seccomp.rule") {
+    return read_tables(reader, item, path, kMostRules, [&](const TomlValue& entry) -> Status {
+      for (SyscallRule& rule : SBX_TRY(parse_syscall_rule(entry, reader.name)))
+        layer.syscall_rules.push_back(std::move(rule));
+      if (layer.syscall_rules.size() > kMostRules) return reader.error(entry, "more than 1024 system call rules");
+      return {};
+    });
+  }
+  if (const KeyRow* row = find_key(path); row != nullptr) {
+    KeyValue value = SBX_TRY(read_value(reader, *row, item));
+    if (Status status = check_value(*row, value); !status.ok())
+      return status.take_error().with_origin(toml_place(reader.name, item));
+    layer.values[path] = LayerValue{std::move(value), reader.origin(item)};
+    return {};
+  }
+  if (!is_section(path)) return unknown_path(reader, item, path);
+  if (!item.is(TomlValue::Kind::table))
+    return reader.error(item, quoted(path) + " is a section, not a value").with_hint("write [" + path + "]");
+  read_table(reader, item, path, parsed);
+  return {};
+}
+
+// A mistake in one item does not hide those in the others.
+void read_table(const Reader& reader, const TomlValue& table, const std::string& prefix, ParsedPolicy& parsed) {
   for (const TomlValue& item : table.items) {
     const std::string path = prefix.empty() ? item.key : prefix + "." + item.key;
-    if (path == "fs.mount") {
-      const auto read = [&](const TomlValue& entry) -> Status {
-        layer.mounts.push_back(SBX_TRY(read_mount(reader, entry)));
-        return {};
-      };
-      if (Status status = read_tables(reader, item, path, kMostMounts, read); !status.ok()) return status;
-      continue;
-    }
-    if (path == "seccomp.rule") {
-      const auto read = [&](const TomlValue& entry) -> Status {
-        for (SyscallRule& rule : SBX_TRY(parse_syscall_rule(entry, reader.name)))
-          layer.syscall_rules.push_back(std::move(rule));
-        if (layer.syscall_rules.size() > kMostRules) return reader.error(entry, "more than 1024 system call rules");
-        return {};
-      };
-      if (Status status = read_tables(reader, item, path, kMostRules, read); !status.ok()) return status;
-      continue;
-    }
-    const KeyRow* row = find_key(path);
-    if (row != nullptr) {
-      KeyValue value = SBX_TRY(read_value(reader, *row, item));
-      if (Status status = check_value(*row, value); !status.ok())
-        return status.take_error().with_origin(toml_place(reader.name, item));
-      layer.values[path] = LayerValue{std::move(value), reader.origin(item)};
-      continue;
-    }
-    if (!is_section(path)) return unknown_path(reader, item, path);
-    if (!item.is(TomlValue::Kind::table))
-      return reader.error(item, quoted(path) + " is a section, not a value").with_hint("write [" + path + "]");
-    SBX_TRY(read_table(reader, item, path, layer));
+    if (Status status = read_item(reader, item, path, parsed); !status.ok()) parsed.mistakes.push_back(status.take_error());
   }
-  return {};
+}
+
+ParsedPolicy read_document(const TomlValue& table, const std::string& section, const std::string& name) {
+  const Reader reader{name, name.find('/') != std::string::npos || name.find(".toml") != std::string::npos};
+  ParsedPolicy parsed;
+  parsed.layer.name = name;
+  read_table(reader, table, section, parsed);
+  return parsed;
 }
 
 }  // namespace
 
 Result<PolicyLayer> parse_native_section(const TomlValue& table, const std::string& section, const std::string& name) {
-  const Reader reader{name, name.find('/') != std::string::npos || name.find(".toml") != std::string::npos};
-  PolicyLayer layer;
-  layer.name = name;
-  SBX_TRY(read_table(reader, table, section, layer));
-  return layer;
+  ParsedPolicy parsed = read_document(table, section, name);
+  if (!parsed.mistakes.empty()) return std::move(parsed.mistakes.front());
+  return std::move(parsed.layer);
+}
+
+ParsedPolicy parse_whole_native_toml(std::string_view text, const std::string& name) {
+  Result<TomlValue> document = parse_toml(text, name);
+  if (document.ok()) return read_document(document.value(), "", name);
+  ParsedPolicy parsed;
+  parsed.mistakes.push_back(document.take_error());
+  return parsed;
 }
 
 Result<PolicyLayer> parse_native_toml(std::string_view text, const std::string& name) {
-  return parse_native_section(SBX_TRY(parse_toml(text, name)), "", name);
+  ParsedPolicy parsed = parse_whole_native_toml(text, name);
+  if (!parsed.mistakes.empty()) return std::move(parsed.mistakes.front());
+  return std::move(parsed.layer);
 }
 
 }  // namespace sbx

@@ -84,7 +84,10 @@ std::optional<CompileResult> take(const BuildInput& input, const SandboxSpec& sp
   outcome.verdict = Verdict::exited;
   for (auto [stream, text] : {std::pair{&outcome.out, &build->out}, std::pair{&outcome.err, &build->err}}) {
     // As the compiler's words were passed on when it spoke them.
-    if (wish.forward) (void)sys::write_all(STDERR_FILENO, *text);
+    if (wish.forward && !text->empty()) {
+      if (wish.progress != nullptr) wish.progress->end();
+      (void)sys::write_all(STDERR_FILENO, *text);
+    }
     stream->total_bytes = text->size();
     stream->captured = wish.capture;
     if (wish.capture) stream->kept = std::move(*text);
@@ -172,9 +175,12 @@ Result<CompileResult> run_compile_step(const SandboxSpec& spec, const HostFacts&
   for (OutputPlan* stream : {&options.stdio.out, &options.stdio.err}) {
     stream->capture = wish.capture || input.has_value();
     if (wish.forward) stream->forward_fd = STDERR_FILENO;
+    if (wish.progress != nullptr) stream->before_first = [&wish] { wish.progress->end(); };
   }
   options.keep_directories = {kBuildDirectory};
   options.cgroups = wish.cgroups;
+  options.progress = wish.progress;
+  options.show_call = wish.show_call;
   RunResult run = engine(spec, facts, options);
 
   CompileResult result;

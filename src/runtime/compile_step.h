@@ -13,6 +13,7 @@
 #include "base/unique_fd.h"
 #include "policy/spec.h"
 #include "runtime/build_cache.h"
+#include "runtime/progress.h"
 #include "runtime/request.h"
 #include "runtime/sandbox.h"
 
@@ -34,6 +35,8 @@ struct CompileWish {
   bool capture = false;          // keep the compiler's output for the result
   bool forward = false;          // show it on stderr
   CgroupParent* cgroups = nullptr;
+  Progress* progress = nullptr;  // borrowed: shown while the compiler runs, gone before anything of its own is
+  std::function<void(const std::string&)> show_call;  // as in RunOptions
 };
 
 struct CompileResult {

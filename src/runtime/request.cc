@@ -29,6 +29,7 @@
 #include "runtime/hints.h"
 #include "runtime/jvm.h"
 #include "runtime/prepared.h"
+#include "runtime/progress.h"
 #include "runtime/program.h"
 #include "runtime/runner.h"
 #include "runtime/spec_text.h"
@@ -85,9 +86,10 @@ struct FoundTools {
 class Execution {
  public:
   Execution(const RunRequest& request, const HostFacts& facts, const Observer& observer, const Engine& engine)
-      : request_(request), facts_(facts), observer_(observer), engine_(engine) {}
+      : request_(request), facts_(facts), observer_(observer), engine_(engine), progress_(observer.progress) {}
 
   Result<Report> run();
+  Result<Inspection> inspect();
   Result<std::vector<LanguageStatus>> languages();
 
  private:
@@ -121,7 +123,10 @@ class Execution {
   void note(const std::string& line) const {
     if (request_.verbosity > 0 && observer_.note) observer_.note(line);
   }
+  // For -v: what it took from the last call of this to here.
+  void lap(const char* stage);
   void note_spec(const SandboxSpec& spec) const;
+  void note_isolation(const Isolation& isolation) const;
   void describe(const SandboxSpec& spec, Report& report) const;
   void explain(const SandboxSpec& spec, Outcome& outcome) const;
   void note_outcome(const char* what, const Outcome& outcome) const;
@@ -146,6 +151,9 @@ class Execution {
   const HostFacts& facts_;
   const Observer& observer_;
   const Engine& engine_;
+  Progress progress_;
+  uint64_t lap_ns_ = 0;
+  std::string laps_;
 
   std::optional<CgroupChoice> cgroup_choice_;
   std::optional<CgroupParent> cgroup_parent_;
@@ -627,6 +635,7 @@ ProbeRunner Execution::probe_runner() {
     options.stdio.out.capture_limit = kProbeOutput.value;
     options.stdio.err.capture = true;
     options.stdio.err.capture_limit = kProbeOutput.value;
+    options.progress = &progress_;
     RunResult result = engine_(spec, facts_, options);
     Outcome& outcome = result.outcome;
     if (outcome.verdict == Verdict::setup_failed && outcome.setup_error.has_value()) {
@@ -700,6 +709,7 @@ Result<FoundTools> Execution::find_tools(const RunnerSpec& runner, const ProbeRu
 
 Status Execution::find_tool() {
   const ProbeRunner probe = probe_runner();
+  progress_.begin("looking for " + language_.runner->title);
   FoundTools found = SBX_TRY(find_tools(*language_.runner, probe));
   language_.runner = found.runner;
   toolchain_ = std::move(found.tool);
@@ -709,6 +719,7 @@ Status Execution::find_tool() {
       toolchain_.version = version.take();
     }
   }
+  progress_.end();
   for (const BindOp& mount : toolchain_.mounts) tool_mounts_.emplace_back(mount);
   note("tool " + toolchain_.executable + (toolchain_.version.empty() ? "" : " " + toolchain_.version) + ", by " +
        toolchain_.origin);
@@ -882,7 +893,9 @@ Status Execution::choose_command() {
     adhoc_runner_.commands = {word};
     language_ = {nullptr, ""};
     const ToolchainRequest wanted = toolchain_request(&adhoc_runner_);
+    progress_.begin("looking for " + printable(word, 40));
     Result<Toolchain> found = find_toolchain(wanted, facts_, probe_runner());
+    progress_.end();
     if (!found.ok()) {
       note("'" + printable(candidate) + "' cannot be shown inside: " + found.error().text());
       return {};
@@ -976,6 +989,29 @@ void Execution::note_spec(const SandboxSpec& spec) const {
   }
 }
 
+void Execution::lap(const char* stage) {
+  if (request_.verbosity <= 0) return;
+  const uint64_t now = sys::monotonic_ns();
+  if (lap_ns_ != 0) laps_ += (laps_.empty() ? "" : ", ") + (std::string(stage) + " " + std::to_string((now - lap_ns_) / 1000)) + " us";
+  lap_ns_ = now;
+}
+
+// What stood between payload and host, one protection a line.
+void Execution::note_isolation(const Isolation& isolation) const {
+  if (isolation.namespaces.empty()) return;  // it never came to that
+  note("protection: namespaces of its own: " + join(isolation.namespaces, ", "));
+  note("protection: runs as " + isolation.identity + ", without capabilities but those of the policy, and gains none (no_new_privs)");
+  note("protection: " + std::string(isolation.network == "none" ? "no network but its own loopback" : "none for the network: it is the host's"));
+  if (isolation.seccomp_policy != "none") {
+    note("protection: system call filter " + isolation.seccomp_policy +
+         (isolation.seccomp_digest.empty() ? "" : ", sha256 " + isolation.seccomp_digest));
+  } else {
+    note("protection: no system call filter");
+  }
+  note(isolation.landlock_abi > 0 ? "protection: Landlock, ABI " + std::to_string(isolation.landlock_abi) + ": writes only where the plan says writable"
+                                  : "protection: no Landlock: " + isolation.landlock_note);
+}
+
 void Execution::describe(const SandboxSpec& spec, Report& report) const {
   report.argv = spec.argv;
   report.limits = spec.limits;
@@ -998,6 +1034,8 @@ void Execution::note_outcome(const char* what, const Outcome& outcome) const {
   for (const StageTime& stage : outcome.setup_times) {
     times += (times.empty() ? "" : ", ") + stage.stage + " " + std::to_string(stage.duration.value) + " us";
   }
+  if (!laps_.empty()) note("before the sandbox: " + laps_);
+  note_isolation(outcome.isolation);
   if (!times.empty()) note("set-up: " + times);
   for (const auto& [limit, holder] : outcome.isolation.limits_held_by) note("limit " + limit + " held by " + holder);
   for (const std::string& sentence : outcome.isolation.not_held) note("not held: " + sentence);
@@ -1038,9 +1076,11 @@ Result<bool> Execution::compile(const StepValues& values, Report& report, std::v
     memory.vouched = rootfs_;
     memory.note = [this](const std::string& line) { note(line); };
   }
-  if (observer_.progress) observer_.progress("compiling " + printable(program_.name));
+  wish.progress = &progress_;
+  if (request_.verbosity > 1) wish.show_call = observer_.call;
+  progress_.begin("compiling " + printable(program_.name));
   CompileResult result = SBX_TRY(run_compile_step(spec, facts_, wish, engine_));
-  if (observer_.progress) observer_.progress("");
+  progress_.end();
   explain(spec, result.report.outcome);
   if (!result.report.cached) note_outcome("compile", result.report.outcome);
   report.compile = std::move(result.report);
@@ -1166,6 +1206,8 @@ Result<Report> Execution::run_step(const Step& step, std::vector<FsOp> extra, Re
   note_spec(spec);
 
   describe(spec, report);
+  lap("plan");
+  if (request_.verbosity > 1) options.show_call = observer_.call;
   report.artifact_notes = guard_notes_;
   RunResult result = engine_(spec, facts_, options);
   explain(spec, result.outcome);
@@ -1179,20 +1221,24 @@ Result<Report> Execution::run_step(const Step& step, std::vector<FsOp> extra, Re
 }
 
 Result<Report> Execution::run() {
+  lap("");
   SBX_TRY(check_requirements());
   cgroup_choice_.emplace(CgroupChoice::begin(cgroup_wish(request_, facts_)));
   SBX_TRY(share_workspace());
   SBX_TRY(load_policies());
+  lap("policies");
   if (!request_.exec) SBX_TRY(choose_program());
   SBX_TRY(open_artifacts());
   SBX_TRY(share_mounts());
   SBX_TRY(place_files());
   SBX_TRY(plan_stdio());
+  lap("program and files");
 
   Report report;
   std::vector<FsOp> extra = shared_;
   if (request_.exec) {
     SBX_TRY(choose_command());
+    lap("command");
     report.tool = toolchain_.executable;
     extra.insert(extra.end(), tool_mounts_.begin(), tool_mounts_.end());
     extra.insert(extra.end(), placed_.begin(), placed_.end());
@@ -1201,6 +1247,7 @@ Result<Report> Execution::run() {
 
   SBX_TRY(find_tool());
   SBX_TRY(prepare_tool());
+  lap("toolchain");
   const RunnerSpec& runner = *language_.runner;
   report.language = runner.name;
   report.tool = toolchain_.executable;
@@ -1251,6 +1298,23 @@ Result<Report> Execution::run() {
   return run_step(step, std::move(extra), std::move(report));
 }
 
+Result<Inspection> Execution::inspect() {
+  SBX_TRY(share_workspace());
+  SBX_TRY(load_policies());
+  SBX_TRY(share_mounts());
+  for (const PolicyLayer& layer : layers_) {
+    const auto passed = layer.values.find("env.pass");
+    if (passed == layer.values.end()) continue;
+    for (const std::string& name : std::get<std::vector<std::string>>(passed->second.value)) environment_.try_emplace(name);
+  }
+  Inspection inspection;
+  inspection.spec = SBX_TRY(make_spec(Step{{"true"}, "true", {}}, shared_, false));
+  inspection.layers = layers_;
+  const bool writable = request_.workspace.has_value() && request_.workspace->mode == WorkspaceMode::read_write;
+  if (writable && !request_.allow_sensitive_write) inspection.guarded.emplace_back(kBoxDirectory);
+  return inspection;
+}
+
 // ID and ID_LIKE of os-release(5), most specific first.
 std::vector<std::string> distribution_names() {
   std::vector<std::string> names;
@@ -1285,6 +1349,7 @@ Result<std::vector<LanguageStatus>> Execution::languages() {
       const auto package = runner.packages.find(distribution);
       if (package != runner.packages.end() && status.package.empty()) status.package = package->second;
     }
+    progress_.begin("looking for " + runner.title);
     const Result<FoundTools> found = find_tools(runner, probe);
     if (found.ok()) {
       const Toolchain& tool = found.value().tool;
@@ -1302,6 +1367,7 @@ Result<std::vector<LanguageStatus>> Execution::languages() {
     }
     result.push_back(std::move(status));
   }
+  progress_.end();
   return result;
 }
 
@@ -1313,6 +1379,12 @@ Result<std::vector<LanguageStatus>> list_languages(const HostFacts& facts, const
   request.exec = true;
   request.verbosity = observer.note ? 1 : 0;
   return Execution(request, facts, observer, engine).languages();
+}
+
+Result<Inspection> inspect(const RunRequest& request, const HostFacts& facts) {
+  const Observer silent;
+  const Engine none;  // nothing is run
+  return Execution(request, facts, silent, none).inspect();
 }
 
 Result<Report> execute(const RunRequest& request, const HostFacts& facts, const Observer& observer,

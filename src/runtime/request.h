@@ -98,7 +98,10 @@ struct Report {
 // Progress and diagnostics for a person; never called between clone and exec of the child.
 struct Observer {
   std::function<void(const std::string&)> note;     // -v lines
-  std::function<void(const std::string&)> progress; // one line that goes away; "" ends it
+  std::function<void(const std::string&)> call;     // -vv: a system call of the set-up, about to be made
+  // One line in place of the one before; "" takes it away. Called once something takes long, and never while output of
+  // a payload is passed on to stderr.
+  std::function<void(const std::string&)> progress;
 };
 
 // What runs a sandbox: run_sandbox, or a stand-in of a test.
@@ -108,6 +111,16 @@ using Engine = std::function<RunResult(const SandboxSpec&, const HostFacts&, con
 // after that is in the Report.
 Result<Report> execute(const RunRequest& request, const HostFacts& facts, const Observer& observer,
                        const Engine& engine = run_sandbox);
+
+// What a request comes to, without a run: policies, workspace and mounts, for `sbx policy explain` and `check`. The
+// program, its language and toolchain have no part in it.
+struct Inspection {
+  std::vector<PolicyLayer> layers;     // the built-in default first, the flags last
+  SandboxSpec spec;
+  std::vector<std::string> guarded;    // targets of writable shares whose places that the host trusts are protected
+};
+// Errors: those that a run would meet up to there. Variables named in env.pass that are not set count as set to "".
+Result<Inspection> inspect(const RunRequest& request, const HostFacts& facts);
 
 // One language, as `sbx langs` tells of it.
 struct LanguageStatus {

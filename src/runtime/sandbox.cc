@@ -14,6 +14,7 @@
 #include "base/sys.h"
 #include "base/text.h"
 #include "ns/build_plan.h"
+#include "ns/plan_text.h"
 #include "runtime/choose_cgroup.h"
 #include "runtime/launch.h"
 #include "runtime/mending.h"
@@ -407,6 +408,7 @@ class Run {
     input.root_identity = facts_.root_identity;
     input.cgroup = cgroup ? &*cgroup : nullptr;
     SBX_TRY(connect(*stdio, identity, input));
+    if (options_.show_call) show_calls(input);
     const uint64_t clone_ns = sys::monotonic_ns();
     Launched launched = SBX_TRY(launch(input));
     stdio->close_child_ends();
@@ -419,6 +421,7 @@ class Run {
     supervise_input.sample_memory = sample_memory;
     supervise_input.space_slot = space_index < child->keep_slots.size() ? child->keep_slots[space_index] : -1;
     supervise_input.forward_signals = options_.forward_signals;
+    supervise_input.progress = options_.progress;
     SuperviseResult run = supervise(supervise_input);
 
     Outcome& outcome = result_.outcome;
@@ -454,6 +457,27 @@ class Run {
       }
     }
     return {};
+  }
+
+  void show_calls(const LaunchInput& input) const {
+    std::string flags = "CLONE_NEWUSER|CLONE_NEWNS|CLONE_NEWPID";
+    if (spec_.namespaces.ipc) flags += "|CLONE_NEWIPC";
+    if (spec_.namespaces.uts) flags += "|CLONE_NEWUTS";
+    if (spec_.net == NetMode::none) flags += "|CLONE_NEWNET";
+    if (input.cgroup != nullptr && input.cgroup->birth_fd() >= 0) flags += "|CLONE_INTO_CGROUP";
+    options_.show_call("supervisor: clone3(" + flags + "): init");
+    options_.show_call("supervisor: write(/proc/PID/uid_map, \"" + std::to_string(input.ids.inside_uid) + " " + std::to_string(input.ids.outside_uid) + " 1\")");
+    options_.show_call("supervisor: write(/proc/PID/gid_map, \"" + std::to_string(input.ids.inside_gid) + " " + std::to_string(input.ids.outside_gid) + " 1\")");
+    // What the child is told of the caller's streams is known to launch() only; the plan has it by now otherwise.
+    ns::ChildPlan plan = input.child->plan;
+    for (int i = 0; i < 3; ++i) {
+      plan.stdio[i] = input.stdio[i];
+      plan.tty[i] = input.tty[i];
+    }
+    std::vector<int> tasks;
+    if (input.cgroup != nullptr) tasks = input.cgroup->tasks();
+    plan.cgroup_tasks_count = static_cast<uint32_t>(tasks.size());
+    for (const std::string& line : ns::system_calls_of(plan)) options_.show_call(line);
   }
 
   // One descriptor on the private tmpfs, whose use counts as memory and as disk.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 namespace sbx::runtime {
 
 class CgroupParent;
+class Progress;
 
 // Where an output stream of the payload goes. Both may be set.
 struct OutputPlan {
@@ -23,6 +25,7 @@ struct OutputPlan {
   bool capture = false;
   size_t capture_limit = size_t{64} << 20;  // bytes kept; beyond: truncated
   bool tty = false;         // this stream of the payload is the terminal of ours
+  std::function<void()> before_first;  // called once, before anything is forwarded
 };
 
 struct StdioPlan {
@@ -42,6 +45,8 @@ struct RunOptions {
   // Where the sandbox's cgroup is made; borrowed. nullptr, or what has no controllers: sampling and rlimits hold the
   // limits (outcome.isolation says what did).
   CgroupParent* cgroups = nullptr;
+  Progress* progress = nullptr;  // borrowed: shown while we wait
+  std::function<void(const std::string&)> show_call;  // every system call of the set-up, before it is made (-vv)
 };
 
 struct RunResult {

@@ -216,6 +216,7 @@ class OutputStream {
 
   Status plan(const OutputPlan& output, int forward_fd, uint64_t limit, bool keep_tail) {
     target_ = SBX_TRY(Target::create(forward_fd));
+    before_first_ = output.before_first;
     capture_ = output.capture;
     capture_limit_ = output.capture_limit;
     limit_ = limit;
@@ -231,7 +232,7 @@ class OutputStream {
     source_ = std::move(pipe.read);
     child_end = std::move(pipe.write);
     // Capture and tail need the bytes in our memory.
-    splice_ = target_.spliceable() && !capture_ && !keep_tail_;
+    splice_ = target_.spliceable() && !capture_ && !keep_tail_ && !before_first_;
     ended_ = false;
     return {};
   }
@@ -315,6 +316,7 @@ class OutputStream {
  private:
   // False: the target blocks. A broken target is dropped, and the buffer with it.
   bool flush() {
+    if (begin_ < end_) tell_before_first();
     while (begin_ < end_) {
       const ssize_t put = target_.write(buffer_.get() + begin_, end_ - begin_);
       if (put > 0) {
@@ -389,6 +391,12 @@ class OutputStream {
     return State::ended;
   }
 
+  void tell_before_first() {
+    if (!before_first_) return;
+    before_first_();
+    before_first_ = nullptr;
+  }
+
   void count(size_t size) {
     total_ += size;
     if (drain_left_ != UINT64_MAX) drain_left_ -= std::min<uint64_t>(drain_left_, size);
@@ -408,6 +416,7 @@ class OutputStream {
 
   UniqueFd source_;
   Target target_;
+  std::function<void()> before_first_;
   bool planned_ = false;
   bool pty_ = false;
   bool splice_ = false;

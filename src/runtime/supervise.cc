@@ -11,6 +11,7 @@
 #include "base/sys.h"
 #include "base/text.h"
 #include "runtime/denials.h"
+#include "runtime/progress.h"
 #include "runtime/sampler.h"
 
 namespace sbx::runtime {
@@ -22,7 +23,9 @@ constexpr uint64_t kExactSliceNs = 50000000;  // of a closer look at the memory;
 constexpr int64_t kGraceMs = 5000;      // from a forwarded TERM, INT or HUP to the end by force
 constexpr int kDrainMs = 2000;
 
-enum Tag : uint64_t { kExec = 1, kPid, kWall, kLook, kSignals, kEvents, kGrace, kDenials, kDenialPause, kStdio = 100 };
+enum Tag : uint64_t {
+  kExec = 1, kPid, kWall, kLook, kSignals, kEvents, kGrace, kDenials, kDenialPause, kProgress, kStdio = 100
+};
 
 // The process-wide state that a run changes, and changes back: SIGPIPE and SIGXFSZ are ignored (a closed stdout and a
 // file size limit of the caller's are handled by the pumps), and the signals that reach the payload and those of job
@@ -171,6 +174,10 @@ class Supervisor {
       wall_ = make_timer(limits_.wall->value, 0);
       SBX_TRY(watch(wall_.get(), kWall));
     }
+    if (in_.progress != nullptr && in_.progress->due_ms() >= 0) {
+      progress_ = make_timer(in_.progress->due_ms(), 0);
+      SBX_TRY(watch(progress_.get(), kProgress));
+    }
     SBX_TRY(in_.stdio->register_with(epoll_.get(), kStdio));
     epoll_event events[16];
     for (;;) {
@@ -211,6 +218,10 @@ class Supervisor {
       case kDenialPause:
         denial_pause_.reset();
         return watch(denials_->fd(), kDenials);
+      case kProgress:
+        ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, progress_.get(), nullptr);
+        in_.progress->look();
+        return {};
       case kSignals: return on_signal();
       case kEvents: return on_job_control();
       default: in_.stdio->on_ready(tag, events); return {};
@@ -470,7 +481,7 @@ class Supervisor {
   const Limits& limits_;
   SignalGuard signals_;
   SuperviseResult out_;
-  UniqueFd epoll_, wall_, look_, grace_;
+  UniqueFd epoll_, wall_, look_, grace_, progress_;
   std::optional<TreeSampler> sampler_;
   std::optional<DenialLog> denials_;
   UniqueFd denial_pause_;

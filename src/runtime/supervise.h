@@ -18,6 +18,7 @@ struct SuperviseInput {
   bool sample_memory = false;     // no controller holds memory: look at the tree
   int space_slot = -1;            // the slot whose descriptor lies on the private tmpfs
   bool forward_signals = true;
+  Progress* progress = nullptr;   // borrowed; nullptr: none
 };
 
 // Why and how it ended, before it is put into words.

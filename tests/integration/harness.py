@@ -427,6 +427,11 @@ _SYSTEM_NEEDS = {
     "g++": lambda ctx: have("g++"),
     "perl": lambda ctx: have("perl"),
     "bash": lambda ctx: have("bash"),
+    "zsh": lambda ctx: have("zsh"),
+    "fish": lambda ctx: have("fish"),
+    "strace": lambda ctx: have("strace") and ctx.run(["strace", "-qq", "-o", "/dev/null", "true"]).status == 0,
+    "mandoc": lambda ctx: have("mandoc"),
+    "man": lambda ctx: have("man") and have("groff"),
     "unshare": lambda ctx: have("unshare"),
     "venv": lambda ctx: have("python3") and subprocess.run(
         ["/usr/bin/python3", "-c", "import venv, ensurepip"], stdout=subprocess.DEVNULL,

@@ -6,9 +6,12 @@
 #include "base/sys.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/complete.h"
 #include "cli/output.h"
 #include "cli/result_file.h"
 #include "cli/run_options.h"
+#include "policy/loader.h"
+#include "policy/reference.h"
 
 using namespace sbx;
 using namespace sbx::cli;
@@ -180,7 +183,7 @@ TEST_CASE("every row of the help page has its text, and each group an example") 
     const Result<std::vector<Option>> options = run_options(exec, true, request, front);
     REQUIRE(options.ok());
     const std::vector<Example> examples = run_examples(exec);
-    const std::string page = help_page("usage: x", "about", options.value(), examples);
+    const std::string page = help_text({"usage: x", "about", options.value(), examples});
     for (const Option& option : options.value()) {
       CHECK(!option.doc.empty());
       CHECK(option.take);
@@ -220,4 +223,80 @@ TEST_CASE("each kind of error has its exit status") {
   CHECK(exit_code_for(ErrorKind::not_executable) == 126);
   CHECK(exit_code_for(ErrorKind::unsupported) == 125);
   CHECK(exit_code_for(ErrorKind::internal) == 125);
+}
+
+TEST_CASE("every command has a page whose groups have one example each") {
+  for (const Command* command : all_commands()) {
+    const Result<Page> page = command->page();
+    REQUIRE_MESSAGE(page.ok(), command->name);
+    CHECK_MESSAGE(page.value().usage.starts_with("usage: sbx " + std::string(command->name == std::string("policy") ? "policy list" : command->name)), command->name);
+    for (const Option& option : page.value().options) {
+      CHECK(!option.doc.empty());
+      CHECK_MESSAGE(std::count_if(page.value().examples.begin(), page.value().examples.end(),
+                                  [&](const Example& example) { return example.group == option.group; }) == 1,
+                    (std::string(command->name) + ": " + option.group));
+      CHECK_MESSAGE((option.kind != ValueKind::choice || !option.choices.empty()), option.name);
+    }
+  }
+}
+
+TEST_CASE("what is written from the tables is what is committed") {
+  const auto committed = [](const std::string& name) { return read_file(std::string(SBX_SOURCE_DIR) + "/docs/" + name).value(); };
+  const Result<std::string> commands = reference_markdown(all_commands());
+  REQUIRE(commands.ok());
+  CHECK_MESSAGE(committed("commands.md") == commands.value(), "docs/commands.md is stale: make reference");
+  CHECK_MESSAGE(committed("schema/policy-v1.json") == policy_schema_json(), "docs/schema/policy-v1.json is stale: make reference");
+  CHECK_MESSAGE(committed("policy-keys.md") == key_reference_markdown(), "docs/policy-keys.md is stale: make reference");
+}
+
+TEST_CASE("a start policy names every key, and is a policy as it stands") {
+  const PolicyLayer defaults = load_policy("default", {}).take();
+  const std::string text = start_policy("x.toml", defaults.values);
+  for (const KeyRow& row : key_table()) {
+    const std::string_view path = row.path;
+    CHECK_MESSAGE(text.find("\n#" + std::string(path.substr(path.find('.') + 1)) + " = ") != std::string::npos, path);
+  }
+  const ParsedPolicy parsed = parse_whole_native_toml(text, "x.toml");
+  CHECK(parsed.mistakes.empty());
+  CHECK(parsed.layer.values.empty());
+}
+
+TEST_CASE("values as TOML are read back as they were") {
+  const KeyRow& row = *find_key("env.set");
+  const std::map<std::string, std::string> odd = {{"A B", "x\"\\\n\x01\x7f"}, {"u", "ü"}};
+  const Result<PolicyLayer> layer = parse_native_toml("[env]\nset = " + toml_value(row, odd) + "\n", "x.toml");
+  REQUIRE_MESSAGE(layer.ok(), layer.error().text());
+  CHECK(layer.value().values.at("env.set").value == KeyValue(odd));
+}
+
+TEST_CASE("completion knows where the program's own words begin") {
+  const auto offered = [](const std::vector<std::string>& words) {
+    const Completion found = complete(words);
+    std::string text;
+    for (const Completion::Item& item : found.items) text += (text.empty() ? "" : " ") + item.text;
+    for (const auto& [set, name] : {std::pair(found.commands, " :c"), {found.files, " :f"}, {found.directories, " :d"}}) text += set ? name : "";
+    return text;
+  };
+  CHECK(offered({"do"}) == "doctor");
+  CHECK(offered({"run", "--ma"}) == "");
+  CHECK(offered({"run", "--mou"}) == "--mount");
+  CHECK(offered({"run", "--net", ""}) == "none host");
+  CHECK(offered({"run", "--net=h"}) == "--net=host");
+  CHECK(offered({"run", "-w", "x:r"}) == "x:ro x:rw");
+  CHECK(offered({"run", "-w", "x"}) == " :d");
+  CHECK(offered({"run", ""}) == " :f");
+  CHECK(offered({"run", "-c", "1", ""}) == "");
+  CHECK(offered({"run", "x.py", "--net", ""}) == " :f");
+  CHECK(offered({"run", "--", ""}) == " :f");
+  CHECK(offered({"exec", "--", ""}) == " :c :f");
+  CHECK(offered({"exec", "--", "ls", ""}) == " :f");
+  CHECK(offered({"exec", "--memory", "1G", "l"}) == " :c :f");
+  CHECK(offered({"policy", "check", "strict", "--fail-on", "h"}) == "high");
+  CHECK(offered({"policy", "show", "jud"}) == "judge :f");
+  CHECK(offered({"run", "--allow-syscall", "@deb"}) == "@debug");
+  CHECK(offered({"run", "--allow-syscall", "ptra"}) == "ptrace");
+  CHECK(offered({"nosuch", ""}) == "");
+  CHECK(offered({""}).find("run exec") == 0);
+  for (const char* shell : {"bash", "zsh", "fish"}) CHECK(completion_script(shell) != nullptr);
+  CHECK(completion_script("csh") == nullptr);
 }

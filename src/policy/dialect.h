@@ -1,0 +1,19 @@
+// In which language a policy text is written. Native TOML is read here; another dialect gets a row in dialect.cc and a
+// reader of the same shape as load_whole_policy().
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace sbx {
+
+enum class Dialect { native };
+const char* dialect_name(Dialect dialect);
+
+// By `wanted` (--dialect) if given, else by the name: a policy's NAME, and a FILE with an extension that no dialect
+// claims, are native. Errors: usage (unknown, with a did-you-mean), unsupported (known, and not in this version).
+Result<Dialect> choose_dialect(const std::string& name_or_file, const std::string& wanted);
+
+}  // namespace sbx
