@@ -5,6 +5,8 @@
 #   make all                  everything: tests, probes and benchmark programs too
 #   make test                 unit, lint and integration tests, leaks, inside against outside, system calls: six minutes
 #   make asan-test            unit and integration tests with AddressSanitizer and UndefinedBehaviorSanitizer
+#   make test-containers      real containers, made with podman, as root: two minutes; make test-guest-containers: one that owns its
+#                             cgroup, in a virtual machine: ten
 #   make install PREFIX=/usr/local DESTDIR=
 #   make lint asan bench fuzz clean
 #   make WERROR=ON …          warnings are errors; CHECK_SKIPS=1: only the cases of tests/expected-skips*.txt may be skipped
@@ -19,8 +21,8 @@ CHECK_SKIPS ?=
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 .DEFAULT_GOAL := build
-.PHONY: all build configured run test unit-test integration-test leak-test differential-test budget-test install lint \
-        asan asan-test bench fuzz clean
+.PHONY: all build configured run test unit-test integration-test leak-test differential-test budget-test test-containers \
+        test-guest-containers install lint asan asan-test bench fuzz clean
 
 # preset NAME FOLDER: configures when the folder is new, or when another choice of warnings is asked for.
 preset = { [ -f $(2)/build.ninja ] && [ -z '$(WERROR)' ]; } || cmake --preset $(1) $(if $(WERROR),-DSBX_WERROR=$(WERROR))
@@ -60,6 +62,14 @@ differential-test:
 
 budget-test:
 	@python3 tests/syscall_budget.py --binary build/sbx
+
+test-containers: build
+	@tools/install-deps.sh containers
+	@python3 tests/containers/run.py --binary build/sbx $(call skips,tests/containers/expected-skips.txt)
+
+test-guest-containers: build
+	@tools/install-deps.sh containers
+	@tests/guest/run_guest.py debian13-podman --binary build/sbx --script tests/containers/guest.sh --file "$$(command -v busybox)"
 
 install: build
 	@DESTDIR='$(DESTDIR)' cmake --install build --prefix '$(PREFIX)' --strip

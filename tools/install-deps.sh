@@ -1,5 +1,5 @@
 #!/bin/sh
-# install-deps.sh [build|test|lint|fuzz|guest]…: installs what is missing for these steps (build when none is named), and only
+# install-deps.sh [build|test|lint|fuzz|guest|containers]…: installs what is missing for these steps (build when none is named), and only
 # that; silent and quick when nothing is. Debian and Ubuntu packages, as root or through sudo; otherwise it prints the
 # command that does it and fails.
 set -eu
@@ -59,6 +59,14 @@ guest() { # the virtual machines of tests/guest
   [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || missing="$missing debian-archive-keyring"
 }
 
+containers() { # the engines of tests/containers
+  need podman command podman
+  need crun command crun
+  need uidmap command newuidmap
+  need busybox-static command busybox
+  need python3 command python3
+}
+
 [ $# -gt 0 ] || set -- build
 for step; do
   case $step in
@@ -67,7 +75,8 @@ for step; do
     lint) build; need clang-tidy command clang-tidy clang-tidy-14 ;;
     fuzz) build; need clang command clang ;;
     guest) guest ;;
-    *) echo "install-deps.sh: unknown step '$step' (build, test, lint, fuzz, guest)" >&2; exit 2 ;;
+    containers) containers ;;
+    *) echo "install-deps.sh: unknown step '$step' (build, test, lint, fuzz, guest, containers)" >&2; exit 2 ;;
   esac
 done
 missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ' | sed 's/^ *//; s/ *$//')

@@ -239,7 +239,7 @@ class PlanBuilder {
   Status bring(const BindOp& op, const Source& source) {
     const struct stat& info = source.info;
     if (!options_.detached_trees) {
-      if (wants_map(op, info)) return refuse_map(op, info);
+      if (wants_map(op, info)) return refuse_map(op, info, EPERM);
       Step& step = add(StepKind::bind);
       step.a = keep_string(op.source);
       step.b = relative(op.target);
@@ -268,7 +268,7 @@ class PlanBuilder {
            (info.st_uid != options_.host_uid || info.st_gid != options_.host_gid);
   }
 
-  Error refuse_map(const BindOp& op, const struct stat& info) {
+  Error refuse_map(const BindOp& op, const struct stat& info, int errnum) {
     if (options_.refusal != nullptr) *options_.refusal = IdMapRefusal{spec_index_, info.st_uid, info.st_gid, info.st_mode};
     if (!options_.detached_trees) {
       return Error(ErrorKind::unsupported, "root without CAP_SYS_ADMIN cannot show the files of " + quoted_path(op.source) + " as the payload's own")
@@ -276,7 +276,7 @@ class PlanBuilder {
           .with_hint("start the container with --cap-add SYS_ADMIN, or run sbx as the owner of the files");
     }
     return Error(ErrorKind::unsupported, "the file system of " + quoted_path(op.source) +
-                                             " cannot be idmapped, so its files cannot be shown as the payload's own")
+                                             (errnum == EPERM ? " belongs to the container's host and" : "") + " cannot be idmapped, so its files cannot be shown as the payload's own")
         .with_origin(op.origin)
         .with_hint("share the directory with :overlay, or run sbx as the owner of its files");
   }
@@ -289,7 +289,7 @@ class PlanBuilder {
       if (refused != EINVAL && refused != EPERM && refused != EOPNOTSUPP) {
         return Error::from_errno(refused, "restrict the tree " + quoted_path(op.source)).with_origin(op.origin);
       }
-      return refuse_map(op, info);
+      return refuse_map(op, info, refused);
     }
     const int refused = set_attributes(tree, attributes(op));
     if (refused != 0) {

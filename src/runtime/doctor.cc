@@ -229,9 +229,12 @@ void judge_idmap(const HostReport& r, Finding& f) {
                "--workspace is shown as everybody may read it; :rw and :overlay run as the owner of the files, or are refused when that is root",
                r.knobs.container.empty() ? "run sbx as the owner of the files" : "start the container with: --cap-add SYS_ADMIN, or run sbx as the owner of the files");
   }
-  bad(f, State::degraded, place + " refuses: " + words(r.idmap.errnum),
+  // Only the file system's own root may ask for it.
+  const bool foreign = r.idmap.errnum == EPERM && r.mapped_uids < 4294967295u;
+  bad(f, State::degraded, place + (foreign ? " belongs to the container's host: " : " refuses: ") + words(r.idmap.errnum),
       "--workspace there is shown as everybody may read it, or copied in within the limits; :rw runs as the owner of the files, or is refused when that is root",
-      "work in a directory on ext4, xfs or btrfs, or run sbx as the owner of the files");
+      foreign ? "work in a tmpfs of the container's own (--tmpfs /DIR), or run sbx as the owner of the files"
+              : "work in a directory on ext4, xfs or btrfs, or run sbx as the owner of the files");
 }
 
 void judge_uid_lease(const HostReport& r, Finding& f) {
@@ -244,8 +247,7 @@ void judge_uid_lease(const HostReport& r, Finding& f) {
   }
   if (r.uid_lease.worked()) return good(f, "leased one in /run/sbx");
   bad(f, State::missing, refused("a lease in /run/sbx", r.uid_lease.errnum), kNoSandbox,
-      r.uid_lease.errnum == EROFS ? "mount a tmpfs on /run (docker run --tmpfs /run), or run sbx as an ordinary user"
-                                  : "make /run/sbx a directory of root's own, or run sbx as an ordinary user");
+      mend_uid_lease(r.uid_lease.errnum, "/run/sbx"));
 }
 
 // ---- limits ----------------------------------------------------------------------------------------------------

@@ -40,7 +40,8 @@ HostFacts probe_host() {
   facts.uid = ::geteuid();
   facts.gid = ::getegid();
   facts.root_identity = facts.uid == 0 && can_lease_uids();
-  facts.may_clone_trees = facts.root_identity && ns::has_capability(ns::effective_capabilities(), CAP_SYS_ADMIN);
+  if (facts.root_identity) facts.capabilities = ns::effective_capabilities();
+  facts.may_clone_trees = ns::has_capability(facts.capabilities, CAP_SYS_ADMIN);
   facts.landlock_abi = ns::landlock_abi();
 
   // Homes of one machine share few parents; each is resolved once.

@@ -203,6 +203,11 @@ Mending mend_masked_proc(const NamespaceKnobs& knobs) {
   return {cause, "start the container with: --security-opt systempaths=unconfined"};
 }
 
+std::string mend_uid_lease(int errnum, const std::string& directory) {
+  if (errnum == EROFS) return "mount a tmpfs on /run (--tmpfs /run), or run sbx as an ordinary user";
+  return "sbx as root keeps its uid leases in " + directory + ": make it a writable directory of root's, or run sbx as an ordinary user";
+}
+
 Mending mend_landlock(int errnum, std::string_view lsm) {
   if (errnum == EOPNOTSUPP) {
     const std::string list(trim(lsm));

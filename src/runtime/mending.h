@@ -50,6 +50,8 @@ Mending mend_masked_proc(const NamespaceKnobs& knobs);
 // What root must have to give a sandbox its uid, and has not: "CAP_CHOWN, CAP_SETUID"; "": nothing is lacking.
 std::string lacking_capabilities(bool leases_uids, uint64_t effective);
 Mending mend_capabilities(const NamespaceKnobs& knobs);
+// A lock on a uid could not be had in `directory`.
+std::string mend_uid_lease(int errnum, const std::string& directory);
 // Landlock is not built in (ENOSYS), or not started (EOPNOTSUPP); `lsm` is the text of /sys/kernel/security/lsm.
 Mending mend_landlock(int errnum, std::string_view lsm);
 // What a container of this kind has to be started with, for everything that sbx needs.

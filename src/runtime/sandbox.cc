@@ -14,7 +14,6 @@
 #include "base/sys.h"
 #include "base/text.h"
 #include "ns/build_plan.h"
-#include "ns/caps.h"
 #include "runtime/choose_cgroup.h"
 #include "runtime/launch.h"
 #include "runtime/mending.h"
@@ -40,7 +39,7 @@ Result<HostIdentity> choose_identity(const HostFacts& facts) {
   identity.uid = facts.uid;
   identity.gid = facts.gid;
   if (facts.root_identity) {
-    if (const std::string lacks = lacking_capabilities(true, ns::effective_capabilities()); !lacks.empty()) {
+    if (const std::string lacks = lacking_capabilities(true, facts.capabilities); !lacks.empty()) {
       return Error(ErrorKind::permission, "root here lacks " + lacks).with_hint(mend_capabilities(read_namespace_knobs()).remedy);
     }
     const std::string map = SBX_TRY(read_file("/proc/self/uid_map", 4096));

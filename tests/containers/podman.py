@@ -20,7 +20,7 @@ import harness
 
 NEEDED = ("podman", "crun", "busybox", "newuidmap", "unshare", "setpriv")
 IMAGE = "localhost/sbx-test"
-TIMEOUT = 60
+TIMEOUT = 60 * float(os.environ.get("SBX_TEST_TIME_FACTOR", "1"))
 # What the programs of the cases and `sbx doctor` call; more would only make the image larger.
 APPLETS = ("sh cat cp chmod chown chroot echo env false grep head id ls mkdir mount pwd rm sleep stat tail test touch "
            "true umount uname wc").split()
@@ -46,6 +46,9 @@ class Unusable(Exception):
 class Done(harness.Completed):
     """What a container printed, and its status."""
 
+    def describe(self):
+        return f"  stdout:\n{harness.show(self.text)}\n  stderr:\n{harness.show(self.errors, 2000)}\n  status: {self.status}"
+
 
 def libraries_of(program):
     """Paths of the dynamic libraries and the loader that a program names."""
@@ -56,7 +59,7 @@ def libraries_of(program):
 class Image:
     """A root file system of busybox, Python and sbx; merged /usr, as every distribution has it."""
 
-    def __init__(self, folder, binary, probe):
+    def __init__(self, folder, binary, busybox=""):
         self.tree = pathlib.Path(folder) / "tree"
         self.archive = pathlib.Path(folder) / "tree.tar"
         for name in ("usr/bin", "usr/lib", "usr/lib64", "etc", "proc", "sys", "dev", "tmp", "run", "root", "work", "var/tmp"):
@@ -66,11 +69,10 @@ class Image:
         for name in ("tmp", "var/tmp"):
             os.chmod(self.tree / name, 0o1777)
         os.chmod(self.tree / "root", 0o700)
-        self.put(shutil.which("busybox"), "usr/bin/busybox")
+        self.put_program(busybox or shutil.which("busybox"), "usr/bin/busybox")
         for name in APPLETS:
             (self.tree / "usr/bin" / name).symlink_to("busybox")
         self.put(binary, "usr/bin/sbx")
-        self.put(probe, "usr/bin/probe")
         self.python()
         self.write("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n")
         self.write("etc/group", "root:x:0:\nnogroup:x:65534:\n")
@@ -91,16 +93,19 @@ class Image:
         shutil.copyfile(os.path.realpath(source), target)
         os.chmod(target, 0o755)
 
+    def put_program(self, source, name):
+        self.put(source, name)
+        for library in libraries_of(source):
+            self.put(library, ("" if library.startswith("/usr/") else "usr") + library)
+
     def write(self, name, text):
         (self.tree / name).write_text(text)
 
     def python(self):
         interpreter = os.path.realpath("/usr/bin/python3")
         version = os.path.basename(interpreter)
-        self.put(interpreter, f"usr/bin/{version}")
+        self.put_program(interpreter, f"usr/bin/{version}")
         (self.tree / "usr/bin/python3").symlink_to(version)
-        for library in libraries_of(interpreter):
-            self.put(library, ("usr" if not library.startswith("/usr/") else "") + library)
         shutil.copytree(f"/usr/lib/{version}", self.tree / "usr/lib" / version, symlinks=False, dirs_exist_ok=True,
                         ignore_dangling_symlinks=True,
                         ignore=lambda _folder, names: [n for n in names if n in PYTHON_LEFT_OUT or n.startswith("config-3")])
@@ -137,11 +142,10 @@ class Podman:
         return ["unshare", "--mount", "--propagation", "private", "sh", "-c", ENTER, "enter", self.subuid_file] + argv
 
     def podman(self, *words):
-        driver = ["--storage-driver", "overlay"]
-        if self.user and "ignore" in self.name:
-            driver += []
+        manager = "systemd" if self.cgroups and os.path.isdir("/run/systemd/system") else "cgroupfs"
         return self.enter(["podman", "--root", str(self.folder / "store"), "--runroot", str(self.folder / "runroot"),
-                           *driver, "--cgroup-manager", "cgroupfs", "--events-backend", "none", "--runtime", "crun", *words])
+                           "--storage-driver", "overlay", "--cgroup-manager", manager, "--events-backend", "none",
+                           "--runtime", "crun", *words])
 
     def call(self, argv, timeout=TIMEOUT):
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -199,5 +203,5 @@ def last_line(text):
     return lines[-1].strip() if lines else "it says nothing"
 
 
-def missing():
-    return [name for name in NEEDED if not shutil.which(name, path=harness.SYSTEM_PATH)]
+def missing(busybox=""):
+    return [name for name in NEEDED if not shutil.which(name, path=harness.SYSTEM_PATH) and not (name == "busybox" and busybox)]

@@ -294,6 +294,15 @@ TEST_CASE("root of a plain container lacks CAP_SYS_ADMIN: shared files are shown
         "start the container with: --cap-add SYS_ADMIN, or run sbx as the owner of the files");
 }
 
+TEST_CASE("a volume of a rootless container cannot be idmapped from inside") {
+  HostReport r = healthy();
+  in_container(r, "podman");
+  r.mapped_uids = 65537;
+  r.idmap = Tried::no(EPERM);
+  CHECK(of(diagnose(r), "idmapped-mounts").found.find("belongs to the container's host: Operation not permitted (EPERM)") != std::string::npos);
+  CHECK(of(diagnose(r), "idmapped-mounts").mend.find("work in a tmpfs") == 0);
+}
+
 TEST_CASE("a container without capabilities: those that root needs are named, and another user") {
   HostReport r = healthy();
   in_container(r, "podman");
