@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Real containers, and what sbx does in each: every case of cases.py.
 
-    tests/containers/run.py --binary build/sbx [-k pattern] [--as root,full,one] [--list] [--table] [--check-skips FILE]
+    tests/containers/run.py --binary build/sbx [-k pattern] [--as root,full,one] [--list] [--table] [--check-table FILE]
 
 Needs root and podman with crun. The last line says `N passed, N failed, N skipped`. README.md describes the rest.
 """
@@ -120,17 +120,21 @@ class Trial:
             raise Failure(f"{setting}: the container did not run\n" + done.describe())
         return Inside(told, done)
 
-    def works(self, options, identity=None, extra="", rootfs=None, say=""):
+    def works(self, options, identity=None, extra="", rootfs=None, record=True):
         inside = self.read(self.container(options, extra, rootfs), " ".join(options))
         self.check_works(inside, identity)
-        held = sorted({word for limit in ("memory", "pids") for word in [inside.held.get(limit, "")] if word})
-        self.record(setting_text(options), f"works, as {inside.isolation['identity']}; memory and processes: {'; '.join(held)}")
+        if not record:
+            return inside
+        by_cgroup = all("cgroup" in inside.held[limit] for limit in ("memory", "pids"))
+        uid = "a uid of its own" if inside.isolation["identity"].startswith("a host uid") else "the caller's uid"
+        self.record(setting_text(options), f"works, {uid}" + ("; a cgroup holds memory and processes" if by_cgroup else ""))
         return inside
 
     def refused(self, options, hint, error=""):
         inside = self.read(self.container(options), " ".join(options))
         self.check_refused(inside, hint, error)
-        self.record(setting_text(options), "refuses (125): " + (inside.hint if not error else f"{inside.errors[0]}; {inside.hint}"))
+        # From the first option or verb on: the cause stands before it.
+        self.record(setting_text(options), "125: " + short(re.split(r"start the container with: ", inside.hint)[-1]))
         return inside
 
     def check_works(self, inside, identity):
@@ -240,18 +244,24 @@ def setting_text(options):
             continue
         words.append(options[at])
         at += 1
-    return f"`{' '.join(words)}`" if words else "as it comes"
+    return short(" ".join(words)) if words else "as it comes"
+
+
+def short(text):
+    """As docs/ci.md has it."""
+    return text.replace("podman run ", "").replace("--security-opt ", "")
 
 
 def table(rows):
-    print("| podman of | options | what sbx does |")
-    print("|---|---|---|")
-    seen = set()
+    """One line for each setting, a column for each podman."""
+    settings = {}
     for who, setting, outcome in rows:
-        line = f"| {WHO[who].replace('podman of ', '').replace('rootless podman with', 'a user,')} | {setting} | {outcome} |"
-        if line not in seen:
-            seen.add(line)
-            print(line)
+        settings.setdefault(setting, {}).setdefault(who, outcome)
+    lines = ["| options | root's podman | rootless, a range of uids | rootless, one uid |", "|---|---|---|---|"]
+    for setting, outcomes in settings.items():
+        words = setting if setting == "as it comes" else f"`{setting}`"
+        lines.append(f"| {words} | " + " | ".join(outcomes.get(who, "") for who in WHO) + " |")
+    return lines
 
 
 def has_v2():
@@ -270,6 +280,7 @@ def main():
     parser.add_argument("-v", dest="verbose", action="store_true", help="passed cases too")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--table", action="store_true", help="print each container with what sbx did in it, as a table")
+    parser.add_argument("--check-table", default="", metavar="FILE", help="fail unless FILE has every line of that table")
     parser.add_argument("--check-skips", default="", metavar="FILE", help="fail unless exactly these cases are skipped")
     options = parser.parse_args()
     import cases  # noqa: F401  (registers them)
@@ -322,8 +333,14 @@ def main():
         shutil.rmtree(base, ignore_errors=True)
 
     if options.table:
-        table(rows)
+        print("\n".join(table(rows)))
     status = 1 if failed else 0
+    if options.check_table and passed:
+        page = pathlib.Path(options.check_table).read_text().splitlines()
+        for line in table(rows):
+            if line not in page:
+                print(f"FAIL {options.check_table} lacks the line that --table prints: {line}")
+                status = 1
     if options.check_skips:
         want = {line.split("#", 1)[0].strip() for line in pathlib.Path(options.check_skips).read_text().splitlines()} - {""}
         for line in sorted(set(skipped) ^ want):
