@@ -65,7 +65,7 @@ budget-test:
 
 test-containers: build
 	@tools/install-deps.sh containers
-	@python3 tests/containers/run.py --binary build/sbx $(call skips,tests/containers/expected-skips.txt)
+	@python3 tests/containers/run.py --binary build/sbx --check-table docs/ci.md $(call skips,tests/containers/expected-skips.txt)
 
 test-guest-containers: build
 	@tools/install-deps.sh containers
