@@ -6,6 +6,8 @@
 #   make test                 unit, lint and integration tests, leaks, inside against outside, system calls: six minutes
 #   make asan-test            unit and integration tests with AddressSanitizer and UndefinedBehaviorSanitizer
 #   make cross-arm64          build-arm64/sbx for aarch64, and the unit tests that need no kernel of its own under emulation
+#   make test-containers      real containers, made with podman, as root: two minutes; make test-guest-containers: one that owns its
+#                             cgroup, in a virtual machine: ten
 #   make install PREFIX=/usr/local DESTDIR=
 #   make reference            docs/commands.md, docs/policy-keys.md and docs/schema/policy-v1.json anew, from the tables
 #   make lint asan bench fuzz clean
@@ -21,8 +23,9 @@ CHECK_SKIPS ?=
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 .DEFAULT_GOAL := build
-.PHONY: cross-arm64 all build configured run test unit-test integration-test leak-test differential-test budget-test install reference lint \
-        asan asan-test bench fuzz clean
+.PHONY: all build configured run install reference lint asan bench fuzz clean cross-arm64
+.PHONY: test unit-test integration-test leak-test differential-test budget-test asan-test
+.PHONY: test-containers test-guest-containers
 
 # preset NAME FOLDER: configures when the folder is new, or when another choice of warnings is asked for.
 preset = { [ -f $(2)/build.ninja ] && [ -z '$(WERROR)' ]; } || cmake --preset $(1) $(if $(WERROR),-DSBX_WERROR=$(WERROR))
@@ -62,6 +65,14 @@ differential-test:
 
 budget-test:
 	@python3 tests/syscall_budget.py --binary build/sbx
+
+test-containers: build
+	@tools/install-deps.sh containers
+	@python3 tests/containers/run.py --binary build/sbx --check-table docs/ci.md $(call skips,tests/containers/expected-skips.txt)
+
+test-guest-containers: build
+	@tools/install-deps.sh containers
+	@tests/guest/run_guest.py debian13-podman --binary build/sbx --script tests/containers/guest.sh --file "$$(command -v busybox)"
 
 install: build
 	@DESTDIR='$(DESTDIR)' cmake --install build --prefix '$(PREFIX)' --strip

@@ -1,5 +1,5 @@
 #!/bin/sh
-# install-deps.sh [build|test|lint|fuzz|cross|guest]…: installs what is missing for these steps (build when none is named), and only
+# install-deps.sh [STEP]…: installs what is missing for these steps (build when none is named; the list is at the end), and only
 # that; silent and quick when nothing is. Debian and Ubuntu packages, as root or through sudo; otherwise it prints the
 # command that does it and fails.
 set -eu
@@ -72,6 +72,14 @@ guest() { # the virtual machines of tests/guest
   [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || missing="$missing debian-archive-keyring"
 }
 
+containers() { # the engines of tests/containers
+  need podman command podman
+  need crun command crun
+  need uidmap command newuidmap
+  need busybox-static command busybox
+  need python3 command python3
+}
+
 [ $# -gt 0 ] || set -- build
 for step; do
   case $step in
@@ -81,7 +89,8 @@ for step; do
     fuzz) build; need clang command clang ;;
     cross) cross ;;
     guest) guest ;;
-    *) echo "install-deps.sh: unknown step '$step' (build, test, lint, fuzz, cross, guest)" >&2; exit 2 ;;
+    containers) containers ;;
+    *) echo "install-deps.sh: unknown step '$step' (build, test, lint, fuzz, cross, guest, containers)" >&2; exit 2 ;;
   esac
 done
 missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ' | sed 's/^ *//; s/ *$//')

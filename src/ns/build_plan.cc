@@ -203,7 +203,7 @@ class PlanBuilder {
       return std::visit([](const auto& any) { return path_is_under(any.target, "/sys"); }, op);
     };
     if (!options_.show_cgroup || std::any_of(spec_.fs.begin(), spec_.fs.end(), taken)) return;
-    begin_op("cgroup on " + quoted_path(target));
+    begin_op("mount cgroup on " + quoted_path(target));
     make_place(target, true);
     Step& step = add(StepKind::cgroup);
     step.a = relative(target);
@@ -239,6 +239,7 @@ class PlanBuilder {
   Status bring(const BindOp& op, const Source& source) {
     const struct stat& info = source.info;
     if (!options_.detached_trees) {
+      if (wants_map(op, info)) return refuse_map(op, info, EPERM);
       Step& step = add(StepKind::bind);
       step.a = keep_string(op.source);
       step.b = relative(op.target);
@@ -261,21 +262,34 @@ class PlanBuilder {
     return {};
   }
 
+  // A tree that already belongs to the sandbox's host identity needs no map.
+  bool wants_map(const BindOp& op, const struct stat& info) const {
+    return options_.leased && op.idmap && options_.unmapped.count(spec_index_) == 0 &&
+           (info.st_uid != options_.host_uid || info.st_gid != options_.host_gid);
+  }
+
+  Error refuse_map(const BindOp& op, const struct stat& info, int errnum) {
+    if (options_.refusal != nullptr) *options_.refusal = IdMapRefusal{spec_index_, info.st_uid, info.st_gid, info.st_mode};
+    if (!options_.detached_trees) {
+      return Error(ErrorKind::unsupported, "root without CAP_SYS_ADMIN cannot show the files of " + quoted_path(op.source) + " as the payload's own")
+          .with_origin(op.origin)
+          .with_hint("start the container with --cap-add SYS_ADMIN, or run sbx as the owner of the files");
+    }
+    return Error(ErrorKind::unsupported, "the file system of " + quoted_path(op.source) +
+                                             (errnum == EPERM ? " belongs to the container's host and" : "") + " cannot be idmapped, so its files cannot be shown as the payload's own")
+        .with_origin(op.origin)
+        .with_hint("share the directory with :overlay, or run sbx as the owner of its files");
+  }
+
   Status restrict_tree(const BindOp& op, const struct stat& info, int tree) {
-    // A tree that already belongs to the sandbox's host identity needs no map.
-    const bool wants_map = op.idmap && options_.unmapped.count(spec_index_) == 0 && (info.st_uid != options_.host_uid || info.st_gid != options_.host_gid);
-    if (wants_map) {
+    if (wants_map(op, info)) {
       const int userns = SBX_TRY(map_namespace(info.st_uid, info.st_gid));
       const int refused = set_attributes(tree, attributes(op), userns);
       if (refused == 0) return {};
       if (refused != EINVAL && refused != EPERM && refused != EOPNOTSUPP) {
         return Error::from_errno(refused, "restrict the tree " + quoted_path(op.source)).with_origin(op.origin);
       }
-      if (options_.refusal != nullptr) *options_.refusal = IdMapRefusal{spec_index_, info.st_uid, info.st_gid, info.st_mode};
-      return Error(ErrorKind::unsupported, "the file system of " + quoted_path(op.source) +
-                                               " cannot be idmapped, so its files cannot be shown as the payload's own")
-          .with_origin(op.origin)
-          .with_hint("share the directory with :overlay, or run sbx as the owner of its files");
+      return refuse_map(op, info, refused);
     }
     const int refused = set_attributes(tree, attributes(op));
     if (refused != 0) {
@@ -295,7 +309,7 @@ class PlanBuilder {
   }
 
   Status operation(const TmpfsOp& op) {
-    begin_op("tmpfs on " + quoted_path(op.target));
+    begin_op("mount tmpfs on " + quoted_path(op.target));
     make_place(op.target, true);
     char mode[16];
     std::snprintf(mode, sizeof mode, "%o", op.mode);
@@ -408,7 +422,7 @@ class PlanBuilder {
   }
 
   Status operation(const ProcOp& op) {
-    begin_op("proc on " + quoted_path(op.target));
+    begin_op("mount proc on " + quoted_path(op.target));
     make_place(op.target, true);
     Step& mount = add(StepKind::proc);
     mount.a = relative(op.target);
@@ -482,7 +496,7 @@ class PlanBuilder {
       SBX_TRY(bring(bind, source));
       covers_.push_back({bind.target, false});
     }
-    begin_op("devpts on " + quoted_path(op.target + "/pts"));
+    begin_op("mount devpts on " + quoted_path(op.target + "/pts"));
     make_place(op.target + "/pts", true);
     add(StepKind::devpts).a = relative(op.target + "/pts");
     const std::pair<const char*, const char*> links[] = {{"ptmx", "pts/ptmx"},
@@ -502,7 +516,7 @@ class PlanBuilder {
     lower.no_links = true;
     lower.origin = op.origin;
     SBX_TRY(operation(lower));
-    begin_op("overlay on " + quoted_path(op.target), op.origin);
+    begin_op("mount overlay on " + quoted_path(op.target), op.origin);
     const struct stat info = SBX_TRY(sys::stat(op.lower));
     // The upper directory's mode is what the payload sees of the top directory.
     const std::string upper = private_directory((info.st_mode & 0777u) | 0700u);
@@ -652,10 +666,10 @@ class PlanBuilder {
     ChildPlan& plan = out_->plan;
     plan.uid = spec_.identity.uid;
     plan.gid = spec_.identity.gid;
-    plan.drop_groups = options_.detached_trees;
+    plan.drop_groups = options_.leased;
     plan.must_have_keyring = options_.must_have_keyring;
     plan.cgroup_namespace = spec_.namespaces.cgroup;
-    plan.oom_score = !options_.detached_trees;
+    plan.oom_score = !options_.leased;
     plan.steps = out_->steps_.data();
     plan.step_count = static_cast<uint32_t>(out_->steps_.size());
     if (spec_.namespaces.uts && !spec_.hostname.empty()) {

@@ -35,7 +35,8 @@ struct IdMapRefusal {
 };
 
 struct PlanOptions {
-  bool detached_trees = false;  // the root case
+  bool leased = false;          // the root case: host_uid is not the caller's own
+  bool detached_trees = false;  // the caller clones the sources: root with CAP_SYS_ADMIN
   uint32_t host_uid = 0;        // what spec.identity is mapped to
   uint32_t host_gid = 0;
   std::span<const sock_filter> filter;  // borrowed until the child has exec'ed; empty: none

@@ -24,6 +24,13 @@ Result<uint64_t> capability_mask(const std::vector<std::string>& names) {
   return mask;
 }
 
+uint64_t effective_capabilities() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
+  if (::capget(&header, data) != 0) return 0;
+  return uint64_t{data[1].effective} << 32 | data[0].effective;
+}
+
 uint32_t last_capability() {
   // PR_CAPBSET_READ answers EINVAL beyond the last one; search from the one that is the newest since 5.9.
   uint32_t last = 40;

@@ -315,7 +315,9 @@ bool CgroupChoice::use_own() {
     lacks("our own cgroup " + in_quotes(own) + " is not ours to divide", "in a container, mount its cgroup writable: podman run --security-opt unmask=/sys/fs/cgroup, or docker run --cgroupns=private --privileged");
     return false;
   }
-  Status divided = divide(own, false);
+  // All that lives in the root of a container's cgroup namespace is the container's: it stays aside, since the next
+  // sandbox needs it there too.
+  Status divided = divide(own, own == view_.v2_root);
   if (!divided.ok()) {
     lacks(divided.error().text(), divided.error().hint());
     return false;

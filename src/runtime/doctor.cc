@@ -139,7 +139,7 @@ void judge_proc(const HostReport& r, Finding& f) {
   if (!r.proc.tried) return untried(f, "needs mounts in a user namespace");
   if (r.proc.worked()) return good(f, "mounted");
   if (r.proc.errnum == EPERM) {
-    const Mending mending = mend_masked_proc(r.knobs.container);
+    const Mending mending = mend_masked_proc(r.knobs);
     return bad(f, State::missing, mending.cause + " (" + words(EPERM) + ")", kNoSandbox, mending.remedy);
   }
   bad(f, State::missing, refused("a new /proc", r.proc.errnum), kNoSandbox, container_options(r.knobs.container));
@@ -224,9 +224,17 @@ void judge_idmap(const HostReport& r, Finding& f) {
   if (!r.idmap.tried) return untried(f, "needs a leased uid");
   const std::string place = "'" + printable(r.working_directory, 200) + "' (" + r.file_system + ")";
   if (r.idmap.worked()) return good(f, "works on " + place);
-  bad(f, State::degraded, place + " refuses: " + words(r.idmap.errnum),
+  if (!r.may_clone_trees) {
+    return bad(f, State::degraded, "root here lacks CAP_SYS_ADMIN",
+               "--workspace is shown as everybody may read it; :rw and :overlay run as the owner of the files, or are refused when that is root",
+               r.knobs.container.empty() ? "run sbx as the owner of the files" : "start the container with: --cap-add SYS_ADMIN, or run sbx as the owner of the files");
+  }
+  // Only the file system's own root may ask for it.
+  const bool foreign = r.idmap.errnum == EPERM && r.mapped_uids < 4294967295u;
+  bad(f, State::degraded, place + (foreign ? " belongs to the container's host: " : " refuses: ") + words(r.idmap.errnum),
       "--workspace there is shown as everybody may read it, or copied in within the limits; :rw runs as the owner of the files, or is refused when that is root",
-      "work in a directory on ext4, xfs or btrfs, or run sbx as the owner of the files");
+      foreign ? "work in a tmpfs of the container's own (--tmpfs /DIR), or run sbx as the owner of the files"
+              : "work in a directory on ext4, xfs or btrfs, or run sbx as the owner of the files");
 }
 
 void judge_uid_lease(const HostReport& r, Finding& f) {
@@ -239,8 +247,7 @@ void judge_uid_lease(const HostReport& r, Finding& f) {
   }
   if (r.uid_lease.worked()) return good(f, "leased one in /run/sbx");
   bad(f, State::missing, refused("a lease in /run/sbx", r.uid_lease.errnum), kNoSandbox,
-      r.uid_lease.errnum == EROFS ? "mount a tmpfs on /run (docker run --tmpfs /run), or run sbx as an ordinary user"
-                                  : "make /run/sbx a directory of root's own, or run sbx as an ordinary user");
+      mend_uid_lease(r.uid_lease.errnum, "/run/sbx"));
 }
 
 // ---- limits ----------------------------------------------------------------------------------------------------
@@ -261,6 +268,10 @@ bool v1_usable(const HostReport& r, std::string_view controller) {
 std::string delegation_mend(const HostReport& r) {
   if (!r.knobs.container.empty()) {
     if (r.knobs.container == "kubernetes") return "a privileged container with cgroup v2, or accept the fallback";
+    // It can be written to, but belongs to somebody else.
+    if (r.make_cgroup.errnum == EACCES || r.make_cgroup.errnum == EPERM) {
+      return "its engine must hand a cgroup over to the container: where that runs without root, its host needs cgroup v2 and a systemd session of that user";
+    }
     return "start the container with its own writable cgroup: --cgroupns=private --privileged, or podman with --security-opt unmask=/sys/fs/cgroup";
   }
   if (r.root_identity) return "mount cgroup v2 read-write: sudo mount -o remount,rw " + (r.v2_mount.empty() ? "/sys/fs/cgroup" : r.v2_mount);
@@ -324,7 +335,9 @@ void judge_controller(const HostReport& r, Finding& f, const char* name) {
   else if (r.delegated.empty()) mend = delegation_mend(r);
   else if (!r.root_identity && what == "io") mend = "write [Service] Delegate=cpu io memory pids to /etc/systemd/system/user@.service.d/delegate.conf, run sudo systemctl daemon-reload and log in anew";
   else if (!r.root_identity) mend = "write [Service] Delegate=cpu memory pids to /etc/systemd/system/user@.service.d/delegate.conf, run sudo systemctl daemon-reload and log in anew";
-  else if (what == "memory") mend = "boot with cgroup_enable=memory";
+  else if (std::find(r.v1_controllers.begin(), r.v1_controllers.end(), name) != r.v1_controllers.end()) {
+    mend = "the host has it as cgroup v1: boot it with systemd.unified_cgroup_hierarchy=1";
+  } else if (what == "memory") mend = "boot with cgroup_enable=memory";
   bad(f, State::missing, r.delegated.empty() ? "no cgroup of our own" : "not among the controllers of " + r.delegated, meanwhile, mend);
 }
 void judge_memory(const HostReport& r, Finding& f) { judge_controller(r, f, "memory"); }
@@ -426,7 +439,7 @@ constexpr Check kChecks[] = {
     {"net-namespace", "network namespace", "clone3 with CLONE_NEWNET", Severity::need, judge_net_namespace},
     {"cgroup-namespace", "cgroup namespace", "clone3 with CLONE_NEWCGROUP", Severity::need, judge_cgroup_namespace},
     {"mounts", "mounts inside", "private mounts and a tmpfs inside", Severity::need, judge_mounts},
-    {"mount-api", "mount calls", "open_tree, mount_setattr and move_mount of /usr inside", Severity::need, judge_mount_api},
+    {"mount-api", "mount calls", "open_tree, mount_setattr and move_mount of a tree inside", Severity::need, judge_mount_api},
     {"proc", "a /proc of its own", "mount of proc inside", Severity::need, judge_proc},
     {"no-nested-namespaces", "no namespaces within", "user.max_user_namespaces set to 0 inside", Severity::need, judge_nested},
     {"loopback", "loopback", "SIOCSIFFLAGS inside", Severity::need, judge_loopback},

@@ -1,5 +1,6 @@
 // probe_host(): the snapshot that resolve() and the engine decide by. Asks the kernel and reads /etc/passwd; no name
 // service, which a static binary cannot load.
+#include <linux/capability.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -7,6 +8,7 @@
 
 #include "base/sys.h"
 #include "base/text.h"
+#include "ns/caps.h"
 #include "ns/landlock.h"
 #include "runtime/request.h"
 #include "runtime/uid_lease.h"
@@ -38,6 +40,8 @@ HostFacts probe_host() {
   facts.uid = ::geteuid();
   facts.gid = ::getegid();
   facts.root_identity = facts.uid == 0 && can_lease_uids();
+  if (facts.root_identity) facts.capabilities = ns::effective_capabilities();
+  facts.may_clone_trees = ns::has_capability(facts.capabilities, CAP_SYS_ADMIN);
   facts.landlock_abi = ns::landlock_abi();
 
   // Homes of one machine share few parents; each is resolved once.

@@ -99,7 +99,11 @@ void try_mounts(const ChildInput& in) noexcept {
   for (const char* name : {"proc", "tree", "lower", "upper", "work", "both", "pts"}) make_directory(name);
   note(in, kXattr, call(SYS_setxattr, "lower", "user.sbx", "1", 1, 0));
   note(in, kOverlay, call(SYS_mount, "overlay", "both", "overlay", 0, "lowerdir=lower,upperdir=upper,workdir=work,userxattr"));
-  const long tree = call(SYS_open_tree, AT_FDCWD, "/usr", OPEN_TREE_CLONE | O_CLOEXEC | SBX_AT_RECURSIVE);
+  long tree = -ENOENT;
+  for (const char* name : {"/usr", "/bin", "/"}) {  // the first that there is
+    tree = call(SYS_open_tree, AT_FDCWD, name, OPEN_TREE_CLONE | O_CLOEXEC | SBX_AT_RECURSIVE);
+    if (tree != -ENOENT) break;
+  }
   if (note(in, kOpenTree, tree)) {
     raw::mount_attr attr{};
     attr.attr_set = SBX_MOUNT_ATTR_RDONLY | SBX_MOUNT_ATTR_NOSUID | SBX_MOUNT_ATTR_NODEV;
@@ -429,6 +433,9 @@ void try_cgroups(HostReport& report) {
       const std::string controllers = line.substr(first + 1, second - first - 1);
       if (controllers.empty()) v2_path = line.substr(second + 1);
       else v1_paths.emplace_back(controllers, line.substr(second + 1));
+      for (const std::string& name : split(controllers, ',')) {
+        if (!name.empty()) report.v1_controllers.push_back(name);
+      }
     }
   }
   const char* variable = std::getenv("XDG_RUNTIME_DIR");
@@ -575,6 +582,7 @@ HostReport probe_report(const HostFacts& facts, const Observer& observer) {
   HostReport report;
   report.uid = facts.uid;
   report.root_identity = facts.root_identity;
+  report.may_clone_trees = facts.may_clone_trees;
   report.knobs = read_namespace_knobs();
   report.inside_sbx = is_inside_sbx();
   read_surroundings(report);

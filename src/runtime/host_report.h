@@ -33,6 +33,7 @@ struct HostReport {
   uint32_t uid = 0;
   uint64_t mapped_uids = 0;  // uids in our own user namespace
   bool root_identity = false;  // the engine leases host uids
+  bool may_clone_trees = false;  // and has CAP_SYS_ADMIN
   NamespaceKnobs knobs;      // with the container's name
   bool wsl = false;
   bool gvisor = false;
@@ -64,6 +65,7 @@ struct HostReport {
   Tried make_cgroup;         // mkdir there, or why not in the last place that was tried
   std::vector<std::string> v2_controllers;         // that `delegated` has
   std::vector<std::pair<std::string, Tried>> v1;   // memory, pids, cpu mounted as v1, and a mkdir there
+  std::vector<std::string> v1_controllers;         // that the host has as v1, seen here or not
   std::string manager_socket;
   Tried user_manager;        // connect(2) to it
 

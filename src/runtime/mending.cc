@@ -1,5 +1,7 @@
 #include "runtime/mending.h"
 
+#include <linux/capability.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -8,6 +10,8 @@
 #include "base/error.h"
 #include "base/sys.h"
 #include "base/text.h"
+#include "ns/caps.h"
+#include "runtime/uid_lease.h"
 
 namespace sbx::runtime {
 namespace {
@@ -31,6 +35,20 @@ std::string start_with(const std::string& container) {
   return (container.empty() ? "" : "start the container with: ") + container_options(container);
 }
 
+// chroot(2) into a directory leaves a root that no mount begins at. Into one where a mount begins, init's root tells
+// the rest, which only root may ask; a container that shares the host's processes has another root too.
+bool is_chrooted(bool may_be_container) {
+  struct statx info {};
+  if (::statx(AT_FDCWD, "/", 0, STATX_BASIC_STATS, &info) == 0 && (info.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0 &&
+      (info.stx_attributes & STATX_ATTR_MOUNT_ROOT) == 0) {
+    return true;
+  }
+  if (may_be_container) return false;
+  Result<struct stat> own = sys::stat("/");
+  Result<struct stat> first = sys::stat("/proc/1/root/.");
+  return own.ok() && first.ok() && (own.value().st_dev != first.value().st_dev || own.value().st_ino != first.value().st_ino);
+}
+
 constexpr char kMaxKey[] = "user.max_user_namespaces";
 constexpr char kMaxWanted[] = "65536";
 
@@ -51,6 +69,13 @@ NamespaceKnobs read_namespace_knobs() {
     marks.systemd_container = printable(trim(text.value()), 40);
   }
   knobs.container = container_name(marks);
+  if (Result<std::string> status = read_file("/proc/self/status", 65536); status.ok()) {
+    knobs.filtered = status.value().find("\nSeccomp:\t2\n") != std::string::npos;
+  }
+  knobs.chrooted = is_chrooted(knobs.filtered || !knobs.container.empty());
+  knobs.capabilities = ns::effective_capabilities();
+  Result<std::string> map = read_file("/proc/self/uid_map", 65536);
+  knobs.leases_uids = knobs.uid == 0 && map.ok() && choose_uid_range(map.value()).count != 0;
   return knobs;
 }
 
@@ -100,6 +125,14 @@ Mending mend_namespaces(const NamespaceKnobs& knobs, NamespaceStep step, int err
     return {"kernel.unprivileged_userns_clone is 0: user namespaces are switched off for users",
             set_sysctl("kernel.unprivileged_userns_clone", "1")};
   }
+  if (step == NamespaceStep::make && errnum == EPERM && knobs.chrooted) {
+    return {"sbx runs in a chroot, where the kernel makes no user namespaces",
+            "run it outside, or enter the tree by pivot_root: unshare --mount sh -c 'mount --bind DIR DIR && cd DIR && pivot_root . . && "
+            "umount -l . && exec COMMAND'"};
+  }
+  if (step == NamespaceStep::map && errnum == EPERM && root) {
+    if (Mending mending = mend_capabilities(knobs); !mending.cause.empty()) return mending;
+  }
   // AppArmor refuses the namespace with EACCES, or (24.04) gives it without its capabilities; a container's seccomp
   // filter answers EPERM to the clone. Root in a container is no exception to AppArmor's restriction, on a host it is.
   const bool by_apparmor = knobs.apparmor_restrict == 1 && (!root || contained) &&
@@ -118,7 +151,10 @@ Mending mend_namespaces(const NamespaceKnobs& knobs, NamespaceStep step, int err
     switch (step) {
       case NamespaceStep::make: cause = "the container or sandbox around sbx forbids new namespaces"; break;
       case NamespaceStep::map: cause = "the id map of a new user namespace is refused"; break;
-      case NamespaceStep::use: cause = "a new user namespace comes without its capabilities: a security module takes them"; break;
+      case NamespaceStep::use:
+        cause = knobs.filtered && contained ? "the seccomp filter of the container around sbx refuses what sbx may do in its own namespaces"
+                                            : "a new user namespace comes without its capabilities: a security module takes them";
+        break;
       case NamespaceStep::mount: cause = "the container or sandbox around sbx forbids mounting (its AppArmor profile does)"; break;
     }
     if (!contained && step == NamespaceStep::use) {
@@ -131,14 +167,45 @@ Mending mend_namespaces(const NamespaceKnobs& knobs, NamespaceStep step, int err
   return {errno_text(errnum), ""};
 }
 
-Mending mend_masked_proc(const std::string& container) {
+std::string lacking_capabilities(bool leases_uids, uint64_t effective) {
+  // A uid of its own is mapped and given its pipes; root's own can be mapped since Linux 5.12 by who could also make
+  // files of it privileged.
+  constexpr std::pair<unsigned, const char*> kLeasing[] = {{CAP_CHOWN, "CAP_CHOWN"}, {CAP_SETGID, "CAP_SETGID"}, {CAP_SETUID, "CAP_SETUID"}};
+  std::vector<std::string> lacking;
+  if (leases_uids) {
+    for (const auto& [number, name] : kLeasing) {
+      if (!ns::has_capability(effective, number)) lacking.push_back(name);
+    }
+  } else if (!ns::has_capability(effective, CAP_SETFCAP)) {
+    lacking.push_back("CAP_SETFCAP");
+  }
+  return join(lacking, ", ");
+}
+
+Mending mend_capabilities(const NamespaceKnobs& knobs) {
+  const std::string lacking = lacking_capabilities(knobs.leases_uids, knobs.capabilities);
+  if (lacking.empty()) return {};
+  std::string options;
+  for (const std::string& name : split(lacking, ',')) options += " --cap-add " + std::string(trim(name)).substr(4);
+  return {"root here lacks " + lacking, "start the container with:" + options + (knobs.leases_uids ? ", or as another user than root: --user 1000:1000" : "")};
+}
+
+Mending mend_masked_proc(const NamespaceKnobs& knobs) {
+  const std::string& container = knobs.container;
   const std::string cause = "the container around sbx masks parts of /proc, and the kernel then forbids a new one";
+  // Its filter, which comes next, would refuse too.
+  if (knobs.filtered && (container == "podman" || container == "docker")) return {cause, start_with(container)};
   if (container == "podman") return {cause, "start the container with: --security-opt unmask=ALL"};
   if (container == "kubernetes") {
     return {cause, "set procMount: Unmasked in the container's securityContext and hostUsers: false in the pod's spec, or privileged: true"};
   }
   if (container == "lxc" || container == "systemd-nspawn") return {cause, "use " + container_options(container)};
   return {cause, "start the container with: --security-opt systempaths=unconfined"};
+}
+
+std::string mend_uid_lease(int errnum, const std::string& directory) {
+  if (errnum == EROFS) return "mount a tmpfs on /run (--tmpfs /run), or run sbx as an ordinary user";
+  return "sbx as root keeps its uid leases in " + directory + ": make it a writable directory of root's, or run sbx as an ordinary user";
 }
 
 Mending mend_landlock(int errnum, std::string_view lsm) {

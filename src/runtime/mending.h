@@ -24,6 +24,10 @@ struct NamespaceKnobs {
   std::optional<int64_t> apparmor_restrict;    // kernel.apparmor_restrict_unprivileged_userns (Ubuntu 23.10)
   std::optional<int64_t> unprivileged_clone;   // kernel.unprivileged_userns_clone (Debian)
   std::optional<int64_t> max_user_namespaces;  // user.max_user_namespaces, of our own user namespace
+  bool filtered = false;   // a seccomp filter lies on this process already
+  bool chrooted = false;   // our root is none of our mount namespace's
+  uint64_t capabilities = ~uint64_t{0};  // effective ones
+  bool leases_uids = false;  // root with a range of uids: a sandbox gets one of its own
 };
 NamespaceKnobs read_namespace_knobs();
 
@@ -42,7 +46,12 @@ std::string container_name(const ContainerMarks& marks);
 enum class NamespaceStep { make, map, use, mount };
 Mending mend_namespaces(const NamespaceKnobs& knobs, NamespaceStep step, int errnum);
 // A new /proc was refused because the outer one is partly covered.
-Mending mend_masked_proc(const std::string& container);
+Mending mend_masked_proc(const NamespaceKnobs& knobs);
+// What root must have to give a sandbox its uid, and has not: "CAP_CHOWN, CAP_SETUID"; "": nothing is lacking.
+std::string lacking_capabilities(bool leases_uids, uint64_t effective);
+Mending mend_capabilities(const NamespaceKnobs& knobs);
+// A lock on a uid could not be had in `directory`.
+std::string mend_uid_lease(int errnum, const std::string& directory);
 // Landlock is not built in (ENOSYS), or not started (EOPNOTSUPP); `lsm` is the text of /sys/kernel/security/lsm.
 Mending mend_landlock(int errnum, std::string_view lsm);
 // What a container of this kind has to be started with, for everything that sbx needs.

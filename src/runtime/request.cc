@@ -754,7 +754,7 @@ Status Execution::prepare_tool() {
   wanted.cache_directory = toolchain_request(&runner).cache_directory;
   const PrepareRunner run = [&](const std::vector<std::string>& argv,
                                 const std::vector<std::pair<std::string, std::string>>& environment) -> Result<UniqueFd> {
-    if (observer_.progress) observer_.progress("preparing " + runner.title + ", once for this toolchain");
+    progress_.begin("preparing " + runner.title + ", once for this toolchain");
     ResolveInput input;
     input.rootfs = rootfs_;
     input.extra = tool_mounts_;
@@ -775,7 +775,7 @@ Status Execution::prepare_tool() {
     options.stdio.out.capture_limit = options.stdio.err.capture_limit = kProbeOutput.value;
     options.keep_directories = {kPreparedDirectory};
     RunResult result = engine_(spec, facts_, options);
-    if (observer_.progress) observer_.progress("");
+    progress_.end();
     note_outcome("prepare", result.outcome);
     const Outcome& outcome = result.outcome;
     if (outcome.setup_error.has_value()) return *outcome.setup_error;

@@ -41,6 +41,9 @@ Result<HostIdentity> choose_identity(const HostFacts& facts) {
   identity.uid = facts.uid;
   identity.gid = facts.gid;
   if (facts.root_identity) {
+    if (const std::string lacks = lacking_capabilities(true, facts.capabilities); !lacks.empty()) {
+      return Error(ErrorKind::permission, "root here lacks " + lacks).with_hint(mend_capabilities(read_namespace_knobs()).remedy);
+    }
     const std::string map = SBX_TRY(read_file("/proc/self/uid_map", 4096));
     identity.lease = SBX_TRY(lease_uid(choose_uid_range(map)));
     identity.uid = identity.gid = identity.lease.uid;
@@ -134,7 +137,7 @@ uint64_t data_limit(const Limits& limits) {
   return std::max(uint64_t{1} << 30, std::min(4 * memory, memory + stacks));
 }
 
-Error setup_error(const ns::PlannedChild& child, const ns::StatusPage& page, const SandboxSpec& spec) {
+Error setup_error(const ns::PlannedChild& child, const ns::StatusPage& page, const SandboxSpec& spec, const HostFacts& facts) {
   const auto stage = static_cast<ns::Stage>(std::min(page.error_stage, ns::kStageCount - 1));
   const int errnum = page.error_errno;
   if (stage == ns::Stage::exec) {
@@ -160,8 +163,12 @@ Error setup_error(const ns::PlannedChild& child, const ns::StatusPage& page, con
   if (stage == ns::Stage::mounts) {
     std::string origin = child.step_origin(page.error_step);
     if (!origin.empty()) error = std::move(error).with_origin(std::move(origin));
-    if (what.find("proc on") != std::string::npos && errnum == EPERM) {
-      return std::move(error).with_hint(mend_masked_proc(read_namespace_knobs().container).text());
+    if (what.find("mount proc on") == 0 && errnum == EPERM) {
+      return std::move(error).with_hint(mend_masked_proc(read_namespace_knobs()).text());
+    }
+    if (what.find("bind ") == 0 && errnum == EACCES && facts.root_identity && !facts.may_clone_trees) {
+      return std::move(error).with_hint(
+          "root without CAP_SYS_ADMIN can share only what everybody may reach; start the container with --cap-add SYS_ADMIN");
     }
     if (page.error_step == 0 && (errnum == EPERM || errnum == EACCES)) {
       // The namespaces were made and are worth nothing: the first mount in them is refused.
@@ -344,7 +351,8 @@ class Run {
       Result<std::unique_ptr<ns::PlannedChild>> planned = ns::build_plan(spec_, facts_, options);
       if (planned.ok() || !refusal) return planned;
       const BindOp* bind = std::get_if<BindOp>(&spec_.fs[refusal->op]);
-      if (bind != nullptr && !bind->read_only) {
+      const bool may_copy = facts_.may_clone_trees;
+      if (bind != nullptr ? !bind->read_only : !may_copy) {
         if (refusal->owner_uid == 0 || !identity.lease.lock.valid()) return planned;
         identity.lease = {};
         identity.owner = true;
@@ -358,6 +366,7 @@ class Run {
         notes_.push_back("'" + bind->source + "' cannot be idmapped: only what everybody may read can be read");
         continue;
       }
+      if (!may_copy) return planned;
       const std::string source = bind != nullptr ? bind->source : std::get<OverlayOp>(spec_.fs[refusal->op]).lower;
       trees_.push_back(SBX_TRY(copy_to_tmpfs(source, spec_.limits.disk, spec_.limits.inodes, {identity.uid, identity.gid})));
       options.trees[refusal->op] = trees_.back().get();
@@ -380,7 +389,8 @@ class Run {
     std::unique_ptr<Stdio> stdio = SBX_TRY(Stdio::prepare(options_.stdio, spec_.limits.output ? spec_.limits.output->value : 0));
 
     ns::PlanOptions plan_options;
-    plan_options.detached_trees = facts_.root_identity;
+    plan_options.leased = facts_.root_identity;
+    plan_options.detached_trees = facts_.may_clone_trees;
     plan_options.host_uid = identity.uid;
     plan_options.host_gid = identity.gid;
     plan_options.filter = filter.program;
@@ -434,7 +444,7 @@ class Run {
     outcome.stderr_tail = stdio->stderr_tail();
     if (run.error) return std::move(*run.error).with_context("supervising the sandbox");
     const ns::StatusPage& page = launched.page();
-    if (page.error_stage != 0) return setup_error(*child, page, spec_);
+    if (page.error_stage != 0) return setup_error(*child, page, spec_, facts_);
     if (!run.ran && !run.forced) {
       return Error(ErrorKind::system, std::string("the sandbox died while it was being set up (") +
                                           ns::stage_name(static_cast<ns::Stage>(std::min(page.stage, ns::kStageCount - 1))) + ")");

@@ -9,6 +9,7 @@
 
 #include "base/sys.h"
 #include "base/text.h"
+#include "runtime/mending.h"
 
 namespace sbx::runtime {
 namespace {
@@ -45,13 +46,17 @@ Result<UidLease> lease_uid(const UidRange& range, const std::string& lock_direct
   const std::string path = lock_directory + "/uids";
   Result<UniqueFd> opened = sys::open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
   if (!opened.ok() && opened.error().errnum() == ENOENT) {
-    SBX_TRY(make_directories(dir_name(lock_directory), 0755));  // a missing /run is for everybody
-    SBX_TRY(make_directories(lock_directory, 0700));
+    Status made = make_directories(dir_name(lock_directory), 0755);  // a missing /run is for everybody
+    if (made.ok()) made = make_directories(lock_directory, 0700);
+    if (!made.ok()) {
+      const int errnum = made.error().errnum();
+      return made.take_error().with_hint(mend_uid_lease(errnum, lock_directory));
+    }
     opened = sys::open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
   }
   if (!opened.ok()) {
-    return opened.take_error().with_hint("sbx as root keeps its uid leases in " + lock_directory +
-                                         ": make it a writable directory of root's, or run sbx as an ordinary user");
+    const int errnum = opened.error().errnum();
+    return opened.take_error().with_hint(mend_uid_lease(errnum, lock_directory));
   }
   UniqueFd lock = opened.take();
   const struct stat info = SBX_TRY(sys::fstat(lock.get()));

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -250,7 +251,7 @@ TEST_CASE("a leaf is removed with its object, its inner level too") {
 
 // ---- the choice ------------------------------------------------------------------------------------------------------
 
-TEST_CASE("a container's own subtree: sbx as its only process moves aside, and back") {
+TEST_CASE("a container's own subtree: its processes move aside, sbx among them") {
   Tree tree;
   put_cgroup(tree, ".", "cpu memory pids", kSelf);
   CgroupView view;
@@ -263,20 +264,30 @@ TEST_CASE("a container's own subtree: sbx as its only process moves aside, and b
   REQUIRE(parent.ok());
   CHECK(tree.get("sbx-sup/cgroup.procs") == std::to_string(::getpid()));
   CHECK(parent.value().reason().find("cannot be moved aside") != std::string::npos);
+
+  SUBCASE("a shell that started sbx is moved too") {
+    tree.put("cgroup.procs", "1\n");
+    tree.put("sbx-sup/cgroup.procs");
+    REQUIRE(CgroupChoice::begin({.parent = "", .runtime_directory = "", .uid = 0}, view).finish().ok());
+    CHECK(tree.get("sbx-sup/cgroup.procs") == "1");
+  }
 }
 
-TEST_CASE("our own cgroup is not divided while others live in it; the reason and the way out are told") {
+TEST_CASE("a delegated cgroup is not divided while others live in it; the reason and the way out are told") {
   Tree tree;
-  put_cgroup(tree, ".", "cpu memory pids", kSelf + "1\n");
+  put_cgroup(tree, ".", "cpu memory pids", "");
+  put_cgroup(tree, "unit", "cpu memory pids", kSelf + "1\n");
   CgroupView view;
-  view.v2_root = view.v2_own = tree.path;
+  view.v2_root = tree.path;
+  view.v2_own = tree.path + "/unit";
+  if (::setxattr(view.v2_own.c_str(), "user.delegate", "1", 1, 0) != 0) return;  // a file system without such attributes
   Result<CgroupParent> parent = CgroupChoice::begin({.parent = "", .runtime_directory = "", .uid = 0}, view).finish();
   REQUIRE(parent.ok());
   CHECK_FALSE(parent.value().controllers().any());
   CHECK(parent.value().reason().find("holds other processes too") != std::string::npos);
-  CHECK(parent.value().remedy().find("--cgroup-parent " + tree.path) != std::string::npos);
-  CHECK(tree.get("cgroup.subtree_control") == "");
-  CHECK_FALSE(std::filesystem::exists(tree.path + "/sbx-sup"));
+  CHECK(parent.value().remedy().find("--cgroup-parent " + view.v2_own) != std::string::npos);
+  CHECK(tree.get("unit/cgroup.subtree_control") == "");
+  CHECK_FALSE(std::filesystem::exists(view.v2_own + "/sbx-sup"));
 }
 
 TEST_CASE("root on a host divides a directory of its own, and nothing else") {

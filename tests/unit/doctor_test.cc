@@ -67,7 +67,7 @@ void without_namespaces(HostReport& r) {
 
 void in_container(HostReport& r, const std::string& name) {
   r.uid = r.knobs.uid = 0;
-  r.root_identity = true;
+  r.root_identity = r.may_clone_trees = true;
   r.uid_lease = r.idmap = Tried::ok();
   r.knobs.container = name;
   r.user_manager = Tried::no(ENOENT);
@@ -264,6 +264,87 @@ TEST_CASE("Docker with its filter lifted: first AppArmor's mounts, then the mask
     CHECK(of(diagnose(r), "proc").mend ==
           "set procMount: Unmasked in the container's securityContext and hostUsers: false in the pod's spec, or privileged: true");
   }
+}
+
+TEST_CASE("podman as it comes: its filter refuses, not a security module") {
+  HostReport r = healthy();
+  in_container(r, "podman");
+  r.seccomp_mode = 2;
+  r.knobs.filtered = true;
+  r.capability = r.loopback = r.proc = Tried::no(EPERM);
+  r.close_nested = {};
+  r.run_ok = false;
+  const Diagnosis d = diagnose(r);
+  CHECK(d.verdict ==
+        "no sandbox can be had here: user-namespaces: the seccomp filter of the container around sbx refuses what sbx may do in its own "
+        "namespaces (Operation not permitted (EPERM)); start the container with: podman run --security-opt seccomp=unconfined "
+        "--security-opt apparmor=unconfined --security-opt unmask=ALL");
+  // The options in one line, not one after the other.
+  CHECK(of(d, "proc").mend == of(d, "user-namespaces").mend);
+}
+
+TEST_CASE("root of a plain container lacks CAP_SYS_ADMIN: shared files are shown as they are") {
+  HostReport r = healthy();
+  in_container(r, "podman");
+  r.may_clone_trees = false;
+  r.idmap = Tried::no(EPERM);
+  CHECK(diagnose(r).works);
+  CHECK(of(diagnose(r), "idmapped-mounts").found == "root here lacks CAP_SYS_ADMIN");
+  CHECK(of(diagnose(r), "idmapped-mounts").mend ==
+        "start the container with: --cap-add SYS_ADMIN, or run sbx as the owner of the files");
+}
+
+TEST_CASE("a volume of a rootless container cannot be idmapped from inside") {
+  HostReport r = healthy();
+  in_container(r, "podman");
+  r.mapped_uids = 65537;
+  r.idmap = Tried::no(EPERM);
+  CHECK(of(diagnose(r), "idmapped-mounts").found.find("belongs to the container's host: Operation not permitted (EPERM)") != std::string::npos);
+  CHECK(of(diagnose(r), "idmapped-mounts").mend.find("work in a tmpfs") == 0);
+}
+
+TEST_CASE("a container without capabilities: those that root needs are named, and another user") {
+  HostReport r = healthy();
+  in_container(r, "podman");
+  r.knobs.leases_uids = true;
+  r.knobs.capabilities = 0;
+  r.id_map = Tried::no(EPERM);
+  CHECK(of(diagnose(r), "user-namespaces").found == "root here lacks CAP_CHOWN, CAP_SETGID, CAP_SETUID (Operation not permitted (EPERM))");
+  CHECK(of(diagnose(r), "user-namespaces").mend ==
+        "start the container with: --cap-add CHOWN --cap-add SETGID --cap-add SETUID, or as another user than root: --user 1000:1000");
+  SUBCASE("one uid can only be root's, which SETFCAP may map") {
+    r.knobs.leases_uids = false;
+    CHECK(of(diagnose(r), "user-namespaces").mend == "start the container with: --cap-add SETFCAP");
+  }
+  SUBCASE("with them it is something else") {
+    r.knobs.capabilities = ~uint64_t{0};
+    CHECK(of(diagnose(r), "user-namespaces").found.find("the id map of a new user namespace is refused") == 0);
+  }
+}
+
+TEST_CASE("a chroot is named as what it is") {
+  HostReport r = healthy();
+  r.user_namespace = Tried::no(EPERM);
+  without_namespaces(r);
+  r.knobs.chrooted = true;
+  CHECK(of(diagnose(r), "user-namespaces").found ==
+        "sbx runs in a chroot, where the kernel makes no user namespaces (Operation not permitted (EPERM))");
+  CHECK(of(diagnose(r), "user-namespaces").mend.find("pivot_root") != std::string::npos);
+  SUBCASE("but not everything in a chroot is its doing") {
+    r.user_namespace = Tried::no(ENOSPC);
+    CHECK(of(diagnose(r), "user-namespaces").found.find("chroot") == std::string::npos);
+  }
+}
+
+TEST_CASE("a container's cgroup that is not its own, and a controller that its host has as v1") {
+  HostReport r = healthy();
+  in_container(r, "podman");
+  r.make_cgroup = Tried::no(EACCES);
+  CHECK(of(diagnose(r), "cgroup-delegation").mend.find("its engine must hand a cgroup over") == 0);
+  r.make_cgroup = Tried::ok();
+  r.delegated = r.v2_mount;
+  r.v1_controllers = {"memory"};
+  CHECK(of(diagnose(r), "cgroup-memory").mend == "the host has it as cgroup v1: boot it with systemd.unified_cgroup_hierarchy=1");
 }
 
 TEST_CASE("rootless podman with one uid: it works as a user does, and the subuid lines are named") {
