@@ -213,6 +213,13 @@ Result<SandboxCgroup> CgroupParent::make(const CgroupLimits& limits, bool inner)
   SandboxCgroup cgroup;
   cgroup.controllers_ = controllers();
   cgroup.v2_controllers_ = v2_controllers_;
+  if (limits.io_bytes && !(directory_.valid() && enable_io_controller(directory_.get()))) {
+    Error error(ErrorKind::unsupported, "limits.io cannot be held here: " + (directory_.valid() ? in_quotes(path_) + " has no io controller" : "there is no cgroup v2"));
+    if (::geteuid() != 0) {
+      error = std::move(error).with_hint("as root: systemctl edit user@.service, and there [Service] Delegate=cpu cpuset io memory pids");
+    }
+    return in_stage(std::move(error));
+  }
   if (directory_.valid()) {
     Result<CgroupLeaf> leaf = CgroupLeaf::create(directory_.get(), name, inner);
     if (!leaf.ok()) return in_stage(leaf.take_error()).with_origin(path_);

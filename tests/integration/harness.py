@@ -455,8 +455,12 @@ _SYSTEM_NEEDS = {
     "ipv6": lambda ctx: os.path.exists("/proc/net/if_inet6"),
     "userns": lambda ctx: ctx.run(["unshare", "-U", "-r", "true"]).status == 0,
     "pyenv": lambda ctx: find_pyenv() is not None,
+    # The cases' directories lie on a file system that tells its disk.
+    "disk": lambda ctx: os.major(os.stat(ctx.dir).st_dev) != 0,
     "systemd": lambda ctx: os.path.isdir("/run/systemd/system"),
     "user-manager": lambda ctx: os.path.exists(f"/run/user/{ctx.identity.uid}/systemd/private"),
+    # Marks of the overlay's upper side, which is on tmpfs: since kernel 6.6.
+    "tmpfs-xattr": lambda ctx: tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups())) >= (6, 6),
     "cgroup": lambda ctx: cgroup_holder(ctx) is not None,
     "cgroup-v2": lambda ctx: "v2" in (cgroup_holder(ctx) or ""),
 }
