@@ -4,6 +4,7 @@
 #   make build                build/sbx only
 #   make all                  everything: tests, probes and benchmark programs too
 #   make test                 unit, lint and integration tests, leaks, inside against outside, system calls: six minutes
+#   make test-guest           cases and leaks in virtual machines with systemd and all cgroup v2 controllers (Debian 12 and 13)
 #   make asan-test            unit and integration tests with AddressSanitizer and UndefinedBehaviorSanitizer
 #   make install PREFIX=/usr/local DESTDIR=
 #   make lint asan bench fuzz clean
@@ -19,8 +20,8 @@ CHECK_SKIPS ?=
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 .DEFAULT_GOAL := build
-.PHONY: all build configured run test unit-test integration-test leak-test differential-test budget-test install lint \
-        asan asan-test bench fuzz clean
+.PHONY: all build configured run test unit-test integration-test leak-test differential-test budget-test test-guest \
+        install lint asan asan-test bench fuzz clean
 
 # preset NAME FOLDER: configures when the folder is new, or when another choice of warnings is asked for.
 preset = { [ -f $(2)/build.ninja ] && [ -z '$(WERROR)' ]; } || cmake --preset $(1) $(if $(WERROR),-DSBX_WERROR=$(WERROR))
@@ -60,6 +61,12 @@ differential-test:
 
 budget-test:
 	@python3 tests/syscall_budget.py --binary build/sbx
+
+# The images are made once and kept in build/guest-cache, or $$SBX_GUEST_CACHE.
+test-guest: build
+	@tools/install-deps.sh guest
+	@cmake --build build -j $(JOBS) --target probe
+	@python3 tests/guest/run_guest.py debian12 debian13 --binary build/sbx
 
 install: build
 	@DESTDIR='$(DESTDIR)' cmake --install build --prefix '$(PREFIX)' --strip

@@ -152,9 +152,9 @@ def stop_itself(t):
 def stopped_tree(t):
     import stream_cases
     # A shell with job control: sbx is a job of its own that is stopped when the payload stops itself.
-    inner = "setsid sh -c 'while :; do echo >> /box/ticks; sleep 0.02; done' & sleep 0.3; kill -STOP $$; echo resumed"
+    inner = "setsid sh -c 'while :; do echo >> /box/ticks; sleep 0.02; done' & while [ ! -s ticks ]; do sleep 0.02; done; kill -STOP $$; echo resumed"
     t.mkdir("proj")
-    script = (f"set -m; {t.binary} exec --workspace {t.dir}/proj:rw -- /bin/sh -c \"{inner.replace('$', chr(92) + '$')}\"; echo state $?; sleep 0.3; "
+    script = (f"set -m; {t.binary} exec --workspace {t.dir}/proj:rw -- /bin/sh -c \"{inner.replace('$', chr(92) + '$')}\"; echo state $?; sleep {t.slow(0.3)}; "
               f"wc -c < {t.dir}/proj/ticks; sleep 0.6; wc -c < {t.dir}/proj/ticks; fg; echo end")
     term = stream_cases.Terminal(t, argv=["/bin/bash", "-c", script])
     seen = term.read_until(rb"end\r\n", 15).decode(errors="replace")
