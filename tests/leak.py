@@ -81,6 +81,18 @@ def is_orphan(pid):
     return not re.search(rb"sbx|bwrap|unshare|floor", text_of(f"/proc/{parent}/cmdline"))
 
 
+def units():
+    """sbx's units that a systemd manager of ours still knows, dead ones too; empty where there is none."""
+    if not os.path.isdir("/run/systemd/system"):
+        return frozenset()
+    found = set()
+    for manager in ([], ["--user"]):
+        done = subprocess.run(["systemctl", *manager, "list-units", "--all", "--plain", "--no-legend", "sbx-*"], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, env={"PATH": harness.SYSTEM_PATH, "XDG_RUNTIME_DIR": f"/run/user/{os.getuid()}"}, text=True)
+        found.update(line.split()[0] for line in done.stdout.splitlines() if line.strip())
+    return frozenset(found)
+
+
 class Count:
     """Everything that is counted, as comparable sets and numbers."""
 
@@ -124,6 +136,7 @@ class Count:
             for directory, names, _files in os.walk(root):
                 groups.update(os.path.join(directory, n) for n in names if "sbx" in n)
         self.values["cgroup directories"] = frozenset(groups)
+        self.values["units of systemd"] = units()
 
     def differences(self, other):
         lines = []
@@ -158,13 +171,14 @@ def run(identity, binary, probe, runs, kills, jobs, seed, base):
         words = [str(probe) if w == "PROBE" else w.replace("PROBE:", f"{probe}:").replace("WORK", work) for w in arguments]
         if "PROBE" in arguments:
             words[0:0] = ["--mount", str(probe)]
-        return subprocess.Popen([str(binary), "exec", "--env", f"LEAK_MARKER={marker.decode()}", *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                stderr=subprocess.PIPE, env=env, cwd=work, **identity.popen_arguments())
+        return harness.Process([str(binary), "exec", "--env", f"LEAK_MARKER={marker.decode()}", *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, env=env, cwd=work, **identity.popen_arguments())
 
     # A long time for the kills' payloads, so that the instant decides where in its life sbx is hit.
+    start_takes = 0.030 * harness.TIME_FACTOR
     plans = [("kind", KINDS[i % len(KINDS)], None) for i in range(runs - kills)]
-    plans += [("kill", None, chance.random() * 0.030) for _ in range(kills)]
-    plans += [("term", None, chance.random() * 0.030) for _ in range(max(4, kills // 4))]
+    plans += [("kill", None, chance.random() * start_takes) for _ in range(kills)]
+    plans += [("term", None, chance.random() * start_takes) for _ in range(max(4, kills // 4))]
     chance.shuffle(plans)
 
     def worker():
@@ -217,8 +231,8 @@ def run(identity, binary, probe, runs, kills, jobs, seed, base):
     start(["--", "true"]).communicate(timeout=30)
 
     # Other people's sandboxes (a build machine is shared) hold leases and orphan nothing: they get time to end.
-    end = time.monotonic() + 2
-    patience = time.monotonic() + 30
+    end = time.monotonic() + 2 * harness.TIME_FACTOR
+    patience = time.monotonic() + 30 * harness.TIME_FACTOR
     while True:
         differences = before.differences(Count(marker, binary))
         if not differences or (time.monotonic() > end and not foreign_sandboxes(binary)) or time.monotonic() > patience:

@@ -172,6 +172,7 @@ Status fill_limits(const Merged& merged, const ResolveInput& input, SandboxSpec&
   limits.memory = SBX_TRY(merged.limit<Bytes>(memory_key));
   limits.pids = SBX_TRY(merged.limit<uint64_t>("limits.pids"));
   limits.cpus_milli = SBX_TRY(merged.limit<uint64_t>("limits.cpus"));
+  limits.io = SBX_TRY(merged.limit<Bytes>("limits.io"));
   limits.disk = SBX_TRY(merged.get<Bytes>("limits.disk"));
   limits.inodes = SBX_TRY(merged.get<uint64_t>("limits.inodes"));
   limits.file_size = SBX_TRY(merged.limit<Bytes>("limits.file_size"));

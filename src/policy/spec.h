@@ -127,6 +127,7 @@ struct Limits {
   std::optional<Bytes> memory;     // the whole tree, tmpfs included, no swap
   std::optional<uint64_t> pids;    // processes and threads of the payload
   std::optional<uint64_t> cpus_milli;  // 1000 = one CPU
+  std::optional<Bytes> io;         // a second, read and written each, on the disk of the workspace
   Bytes disk;                      // all private writable places together
   uint64_t inodes = 0;
   std::optional<Bytes> file_size;

@@ -130,6 +130,14 @@ Controllers enable_controllers(int directory, const Controllers& wanted) {
   return on;
 }
 
+bool enable_io_controller(int directory) {
+  // Only the root of the whole tree has no type.
+  if (::faccessat(directory, "../cgroup.controllers", F_OK, 0) == 0 && ::faccessat(directory, "../cgroup.type", F_OK, 0) != 0) {
+    (void)write_cgroup_file(directory, "../cgroup.subtree_control", "+io");
+  }
+  return write_cgroup_file(directory, "cgroup.subtree_control", "+io").ok();
+}
+
 std::string leaf_name(unsigned number) {
   const std::string pid = std::to_string(::getpid());
   return "sbx-" + pid_namespace() + "-" + pid + "-" + start_time("self") + "-" + std::to_string(number);
@@ -218,6 +226,10 @@ Status set_cgroup_limits(int leaf, const CgroupLimits& limits, const Controllers
   if (controllers.cpu && limits.cpus_milli) {
     const uint64_t quota = std::max(kLeastQuotaUs, *limits.cpus_milli * kPeriodUs / 1000);
     SBX_TRY(write_cgroup_file(leaf, "cpu.max", std::to_string(quota) + " " + std::to_string(kPeriodUs)));
+  }
+  if (limits.io_bytes) {
+    const std::string bytes = std::to_string(*limits.io_bytes);
+    SBX_TRY(write_cgroup_file(leaf, "io.max", limits.io_device + " rbps=" + bytes + " wbps=" + bytes));
   }
   return {};
 }

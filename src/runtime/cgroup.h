@@ -37,6 +37,8 @@ struct CgroupLimits {
   std::optional<uint64_t> memory_bytes;
   std::optional<uint64_t> pids;        // processes and threads, init among them
   std::optional<uint64_t> cpus_milli;  // 1000: one CPU
+  std::optional<uint64_t> io_bytes;    // a second, read and written each
+  std::string io_device;               // "8:0", the disk that this concerns; a whole one
 };
 
 // What the kernel counted. nullopt: nobody counts it here.
@@ -67,6 +69,9 @@ std::optional<uint64_t> cgroup_count(std::string_view text, std::string_view key
 // unknown name fails the whole write, and memory first: pids or cpu in a cgroup that holds processes succeeds and
 // spoils it (it turns "domain threaded"), memory is refused (EBUSY). Returns what is on afterwards.
 Controllers enable_controllers(int directory, const Controllers& wanted);
+// The same for io, which is asked for rarely and would cost every sandbox. The root of the tree is switched on too, where
+// it is just above and ours. False: it cannot be had.
+bool enable_io_controller(int directory);
 
 // "sbx-PIDNS-PID-STARTED-N": whose leaf it is. A leaf whose supervisor is dead may be removed by anybody who sees the
 // same process ids.

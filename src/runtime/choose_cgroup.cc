@@ -113,7 +113,7 @@ CgroupView parse_cgroup_view(std::string_view cgroup, std::string_view mountinfo
     const std::vector<std::string> more = split(line.substr(dash + 3), ' ');
     if (fields.size() < 5 || more.size() < 3) continue;
     const std::string root = unescape(fields[3]), mount = unescape(fields[4]);
-    if (more[0] == "cgroup2" && view.v2_root.empty()) {
+    if (more[0] == "cgroup2" && (view.v2_root.empty() || view.v2_root == mount)) {  // the later one lies on top
       view.v2_root = mount;
       view.v2_own = path_in_mount(mount, root, own_v2);
     }
@@ -213,6 +213,13 @@ Result<SandboxCgroup> CgroupParent::make(const CgroupLimits& limits, bool inner)
   SandboxCgroup cgroup;
   cgroup.controllers_ = controllers();
   cgroup.v2_controllers_ = v2_controllers_;
+  if (limits.io_bytes && !(directory_.valid() && enable_io_controller(directory_.get()))) {
+    Error error(ErrorKind::unsupported, "limits.io cannot be held here: " + (directory_.valid() ? in_quotes(path_) + " has no io controller" : "there is no cgroup v2"));
+    if (::geteuid() != 0) {
+      error = std::move(error).with_hint("as root: systemctl edit user@.service, and there [Service] Delegate=cpu cpuset io memory pids");
+    }
+    return in_stage(std::move(error));
+  }
   if (directory_.valid()) {
     Result<CgroupLeaf> leaf = CgroupLeaf::create(directory_.get(), name, inner);
     if (!leaf.ok()) return in_stage(leaf.take_error()).with_origin(path_);
@@ -307,8 +314,9 @@ bool CgroupChoice::use_own() {
     return parent_.v2_controllers_.any();
   } else if (!marked_delegated(own)) {
     Result<struct stat> info = sys::stat(own);
-    const bool given = wish_.uid != 0 && info.ok() && info.value().st_uid == wish_.uid;
-    // All below user@UID.service belongs to the user, but it is the user manager that administers it.
+    // Ours by owner, or the top of all that we see: whoever made the cgroup namespace gave it to the container. All
+    // below user@UID.service belongs to the user, but it is the user manager that administers it.
+    const bool given = own == view_.v2_root || (wish_.uid != 0 && info.ok() && info.value().st_uid == wish_.uid);
     if (!given || own.find("/user@") != std::string::npos) return false;
   }
   if (!may_divide(own)) {

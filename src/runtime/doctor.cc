@@ -216,7 +216,7 @@ void judge_xattr(const HostReport& r, Finding& f) {
   if (!r.tmpfs_xattr.tried) return untried(f, "needs mounts in a user namespace");
   if (r.tmpfs_xattr.worked()) return good(f, "set");
   bad(f, State::degraded, refused("a user attribute on tmpfs", r.tmpfs_xattr.errnum),
-      "with --workspace DIR:overlay a program that replaces a directory of DIR gets an I/O error", "boot Linux 6.6 or newer");
+      "with --workspace DIR:overlay a program that removes or replaces a directory of DIR gets an I/O error", "boot Linux 6.6 or newer");
 }
 
 void judge_idmap(const HostReport& r, Finding& f) {

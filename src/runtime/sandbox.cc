@@ -4,6 +4,7 @@
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -77,10 +78,41 @@ bool allows(std::span<const sock_filter> program, int number) {
 // What the sandbox's cgroup holds, nothing without one.
 Controllers held_by(const std::optional<SandboxCgroup>& cgroup) { return cgroup ? cgroup->controllers() : Controllers{}; }
 
+// The disk that limits.io is about, "8:0": the workspace's, else that of /usr. io.max takes whole disks only.
+Result<std::string> disk_of(const SandboxSpec& spec) {
+  static constexpr std::string_view kWorkspace = "/box";
+  std::string place = "/usr";
+  for (const FsOp& op : spec.fs) {
+    if (const auto* bind = std::get_if<BindOp>(&op); bind != nullptr && bind->target == kWorkspace) place = bind->source;
+    if (const auto* overlay = std::get_if<OverlayOp>(&op); overlay != nullptr && overlay->target == kWorkspace) place = overlay->lower;
+  }
+  const struct stat info = SBX_TRY(sys::stat(place));
+  const std::string device = std::to_string(major(info.st_dev)) + ":" + std::to_string(minor(info.st_dev));
+  if (major(info.st_dev) == 0) {
+    return Error(ErrorKind::unsupported, "'" + place + "' lies on no disk that can be told (an overlay, btrfs, tmpfs or network file system)")
+        .with_hint("leave --io out, or share a workspace that lies on a disk's own file system");
+  }
+  const std::string entry = "/sys/dev/block/" + device;
+  if (!sys::stat(entry + "/partition").ok()) return device;
+  return std::string(trim(SBX_TRY(read_file(entry + "/../dev", 64))));
+}
+
 // No leaf where it would hold and count nothing.
 Result<std::optional<SandboxCgroup>> make_cgroup(const SandboxSpec& spec, CgroupParent* parent) {
-  if (parent == nullptr || !parent->usable()) return std::optional<SandboxCgroup>();
   CgroupLimits limits;
+  if (spec.limits.io) {
+    const auto found = spec.origins.find("limits.io");
+    const std::string origin = found == spec.origins.end() ? "" : found->second;
+    const auto refused = [&](Error error) { return std::move(error).with_context("limits.io cannot be held here").with_origin(origin); };
+    if (parent == nullptr || !parent->usable()) {
+      return refused(Error(ErrorKind::unsupported, parent == nullptr ? "no cgroup is used" : parent->reason()));
+    }
+    Result<std::string> disk = disk_of(spec);
+    if (!disk.ok()) return refused(disk.take_error());
+    limits.io_bytes = spec.limits.io->value;
+    limits.io_device = disk.take();
+  }
+  if (parent == nullptr || !parent->usable()) return std::optional<SandboxCgroup>();
   if (spec.limits.memory) limits.memory_bytes = spec.limits.memory->value;
   if (spec.limits.pids) limits.pids = *spec.limits.pids + 1;  // init counts
   limits.cpus_milli = spec.limits.cpus_milli;
@@ -302,6 +334,7 @@ void fill_isolation(Outcome& outcome, const SandboxSpec& spec, const HostFacts& 
   if (limits.cpus_milli) {
     held.emplace_back("cpus", controllers.cpu ? cgroup->cpus_holder() + ", and CPU affinity" : "CPU affinity");
   }
+  if (limits.io) held.emplace_back("io", "cgroup v2 io.max of the workspace's disk");
   held.emplace_back("disk", "size of a private tmpfs");
   held.emplace_back("inodes", "size of a private tmpfs");
   if (limits.file_size) held.emplace_back("file_size", "RLIMIT_FSIZE");

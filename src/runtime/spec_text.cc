@@ -94,6 +94,7 @@ std::string spec_text(const SandboxSpec& spec) {
   size("limits.memory", spec.limits.memory);
   number("limits.pids", spec.limits.pids);
   number("limits.cpus_milli", spec.limits.cpus_milli);
+  size("limits.io", spec.limits.io);
   size("limits.disk", spec.limits.disk);
   number("limits.inodes", spec.limits.inodes);
   size("limits.file_size", spec.limits.file_size);

@@ -6,6 +6,7 @@
     bare       vfork and exec of the command, nothing else
     floor      tests/bench/floor.c: the least C that puts up the same namespaces, mounts, identity and filter
     sbx        sbx exec -- true; sbx run --lang python -c 'print("hello")'
+    … without cgroup   with --cgroup-parent none: the difference is what a cgroup costs, for a user the manager's scope too
     bwrap      Debian's bubblewrap with the same view of files, where it is installed (it has no filter and fewer
                protections)
 
@@ -75,7 +76,8 @@ def measure(identity, options, base):
     binary = os.path.join(base, "sbx")
     hello = ["/usr/bin/python3", "-c", 'print("hello")']
     true = shutil.which("true", path=harness.SYSTEM_PATH)
-    rows = {"bare true": [true], "sbx exec true": [binary, "exec", "--", "true"], "bare python": hello,
+    rows = {"bare true": [true], "sbx exec true": [binary, "exec", "--", "true"],
+            "sbx without cgroup true": [binary, "exec", "--cgroup-parent", "none", "--", "true"], "bare python": hello,
             "sbx run python": [binary, "run", "--lang", "python", "-c", 'print("hello")']}
     filter_file = os.path.join(work, "filter.bpf")
     done = subprocess.run([binary, "policy", "show", "default", "--bpf", filter_file], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -141,12 +143,12 @@ def call_table(costs):
 
 def table(times):
     medians = {name: statistics.median(values) for name, values in times.items()}
-    print(f"{'':16} {'median ms':>10} {'quartiles':>16} {'/ bare':>8} {'/ floor':>8} {'/ bwrap':>8}")
+    print(f"{'':24} {'median ms':>10} {'quartiles':>16} {'/ bare':>8} {'/ floor':>8} {'/ bwrap':>8}")
     for name in sorted(times, key=lambda n: (n.split()[-1], medians[n])):
         what = name.split()[-1]
         low, _middle, high = statistics.quantiles(times[name], n=4) if len(times[name]) > 1 else (0, 0, 0)
         ratios = [f"{medians[name] / medians[f'{other} {what}']:8.2f}" if f"{other} {what}" in medians else f"{'-':>8}" for other in ("bare", "floor", "bwrap")]
-        print(f"{name:16} {medians[name]:10.2f} {f'{low:.2f}-{high:.2f}':>16} {' '.join(ratios)}")
+        print(f"{name:24} {medians[name]:10.2f} {f'{low:.2f}-{high:.2f}':>16} {' '.join(ratios)}")
     return medians
 
 

@@ -2,7 +2,7 @@
 import os, signal, time
 print("started", flush=True)
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-end = time.time() + 60
+end = time.time() + 600
 while time.time() < end:
     for _ in range(8):
         if os.fork() == 0:

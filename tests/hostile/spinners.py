@@ -3,7 +3,7 @@ import os, time
 print("started", flush=True)
 for _ in range(8):
     if os.fork() == 0:
-        end = time.time() + 60
+        end = time.time() + 600
         while time.time() < end:
             if os.fork() == 0:
                 x = 0
@@ -12,5 +12,5 @@ for _ in range(8):
                 os._exit(0)
             os.wait()
         os._exit(0)
-time.sleep(60)
+time.sleep(600)
 print("not stopped", flush=True)

@@ -27,6 +27,9 @@ HOSTILE = TESTS / "hostile"
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 TEST_USER = "sbxtest"
 shared_cache = None  # a directory: cases of one identity share a cache below it instead of having one each
+# How much slower than a real machine this one is (tests/guest: plain emulation). It stretches what bounds a wait; limits
+# given to sbx only where a case asks for that, with Context.slow.
+TIME_FACTOR = float(os.environ.get("SBX_TEST_TIME_FACTOR", "1"))
 
 
 class Failure(AssertionError):
@@ -148,6 +151,16 @@ def _word(word):
     return shlex.quote(os.fsdecode(word) if isinstance(word, bytes) else str(word))
 
 
+class Process(subprocess.Popen):
+    """A Popen whose time-outs are stretched."""
+
+    def wait(self, timeout=None):
+        return super().wait(timeout if timeout is None else timeout * TIME_FACTOR)
+
+    def communicate(self, input=None, timeout=None):
+        return super().communicate(input, timeout if timeout is None else timeout * TIME_FACTOR)
+
+
 def shell_status(returncode):
     return returncode if returncode >= 0 else 128 - returncode
 
@@ -162,7 +175,7 @@ class Context:
         self.is_root = identity.uid == 0
         self.dir = pathlib.Path(directory)
         self.binary, self.probe = str(binary), str(probe)
-        self.deadline = time.monotonic() + seconds
+        self.deadline = time.monotonic() + seconds * TIME_FACTOR
         self._started = []
         self._cleanups = []
         self._results = 0
@@ -214,7 +227,16 @@ class Context:
 
     # -- running
 
+    def slow(self, value):
+        """A number of seconds, or a duration as sbx takes it ("500ms"), made longer on a machine that is slow: for what
+        would otherwise depend on how quickly a program starts."""
+        if not isinstance(value, str):
+            return value * TIME_FACTOR
+        number, unit = re.fullmatch(r"([0-9.]+)([a-z]*)", value).groups()
+        return value if TIME_FACTOR == 1 else f"{float(number) * TIME_FACTOR:g}{unit}"
+
     def remaining(self):
+        """Seconds until the case has to be over."""
         return max(0.5, self.deadline - time.monotonic())
 
     def environment(self, env=None):
@@ -224,10 +246,10 @@ class Context:
 
     def spawn(self, argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=None, cwd=None,
               pass_fds=(), **more):
-        process = subprocess.Popen([os.fspath(a) if not isinstance(a, (str, bytes)) else a for a in argv],
-                                   stdin=stdin, stdout=stdout, stderr=stderr, env=self.environment(env),
-                                   cwd=str(cwd or self.dir), pass_fds=pass_fds, start_new_session=more.pop("session", True),
-                                   **self.identity.popen_arguments(), **more)
+        process = Process([os.fspath(a) if not isinstance(a, (str, bytes)) else a for a in argv],
+                          stdin=stdin, stdout=stdout, stderr=stderr, env=self.environment(env),
+                          cwd=str(cwd or self.dir), pass_fds=pass_fds, start_new_session=more.pop("session", True),
+                          **self.identity.popen_arguments(), **more)
         self._started.append(process)
         return process
 
@@ -239,7 +261,8 @@ class Context:
             feed = feed.encode()
         process = self.spawn(argv, stdin=subprocess.PIPE if feed is not None else stdin, env=env, cwd=cwd, **more)
         try:
-            out, err = process.communicate(feed, timeout=min(timeout or 1e9, self.remaining()))
+            bound = min((timeout or 1e6) * TIME_FACTOR, self.remaining())
+            out, err = subprocess.Popen.communicate(process, feed, timeout=bound)
         except subprocess.TimeoutExpired:
             self._kill(process)
             out, err = process.communicate()
@@ -249,8 +272,11 @@ class Context:
                          result_path)
 
     def sbx(self, *arguments, result=False, **more):
-        """`sbx ARGUMENTS…`. With result=True `--result FILE` is put behind the command's name."""
+        """`sbx ARGUMENTS…`. With result=True `--result FILE` is put behind the command's name; on a slow machine --time as
+        well, where the case gives none: the default of a minute is for others."""
         words = [str(a) if isinstance(a, pathlib.Path) else a for a in arguments]
+        if TIME_FACTOR != 1 and words[0] in ("run", "exec") and not any(str(word).startswith("--time") for word in words):
+            words[1:1] = ["--time", self.slow("60s")]
         path = None
         if result:
             path = self.result_path()
@@ -326,8 +352,8 @@ class Context:
         return done
 
     def wait_until(self, predicate, seconds, what):
-        """Polls every 10 ms; the one way to wait here."""
-        end = time.monotonic() + seconds
+        """Polls every 10 ms; the one way to wait here. `seconds` is for a machine that is not slow."""
+        end = time.monotonic() + self.slow(seconds)
         while True:
             value = predicate()
             if value:
@@ -441,6 +467,12 @@ _SYSTEM_NEEDS = {
     "ipv6": lambda ctx: os.path.exists("/proc/net/if_inet6"),
     "userns": lambda ctx: ctx.run(["unshare", "-U", "-r", "true"]).status == 0,
     "pyenv": lambda ctx: find_pyenv() is not None,
+    # The cases' directories lie on a file system that tells its disk.
+    "disk": lambda ctx: os.major(os.stat(ctx.dir).st_dev) != 0,
+    "systemd": lambda ctx: os.path.isdir("/run/systemd/system"),
+    "user-manager": lambda ctx: os.path.exists(f"/run/user/{ctx.identity.uid}/systemd/private"),
+    # Marks of the overlay's upper side, which is on tmpfs: since kernel 6.6.
+    "tmpfs-xattr": lambda ctx: tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups())) >= (6, 6),
     "cgroup": lambda ctx: cgroup_holder(ctx) is not None,
     "cgroup-v2": lambda ctx: "v2" in (cgroup_holder(ctx) or ""),
 }

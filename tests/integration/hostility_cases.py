@@ -31,7 +31,7 @@ def swapped_source(t):
                     "import ctypes,sys; c = ctypes.CDLL(None).renameat2\n"
                     "while True: c(-100, b'race/x', -100, b'race/y', 2)"])
     seen = set()
-    end = time.monotonic() + 8
+    end = time.monotonic() + t.slow(8)
     while time.monotonic() < end:
         seen.add(t.sbx("exec", "--mount", "race/x:/mnt", "--", "cat", "/mnt/f").text)
     swap.kill()
@@ -142,7 +142,7 @@ except OSError as error: print(n, error.errno)
 def stop_itself(t):
     import stream_cases
     marker = f"stop-itself-{os.getpid()}-{time.monotonic_ns()}"
-    term = stream_cases.Terminal(t, "exec", "--time", "1500ms", "--", "/bin/sh", "-c",
+    term = stream_cases.Terminal(t, "exec", "--time", t.slow("1500ms"), "--", "/bin/sh", "-c",
                                  f"setsid sh -c 'while :; do :; done # {marker}' & while :; do kill -STOP $$; done")
     t.equal(term.wait(10), 124, "status")
     t.wait_until(lambda: not harness.processes_with(marker), 2, "the sandbox's processes to be gone")
@@ -152,9 +152,9 @@ def stop_itself(t):
 def stopped_tree(t):
     import stream_cases
     # A shell with job control: sbx is a job of its own that is stopped when the payload stops itself.
-    inner = "setsid sh -c 'while :; do echo >> /box/ticks; sleep 0.02; done' & sleep 0.3; kill -STOP $$; echo resumed"
+    inner = "setsid sh -c 'while :; do echo >> /box/ticks; sleep 0.02; done' & while [ ! -s ticks ]; do sleep 0.02; done; kill -STOP $$; echo resumed"
     t.mkdir("proj")
-    script = (f"set -m; {t.binary} exec --workspace {t.dir}/proj:rw -- /bin/sh -c \"{inner.replace('$', chr(92) + '$')}\"; echo state $?; sleep 0.3; "
+    script = (f"set -m; {t.binary} exec --workspace {t.dir}/proj:rw -- /bin/sh -c \"{inner.replace('$', chr(92) + '$')}\"; echo state $?; sleep {t.slow(0.3)}; "
               f"wc -c < {t.dir}/proj/ticks; sleep 0.6; wc -c < {t.dir}/proj/ticks; fg; echo end")
     term = stream_cases.Terminal(t, argv=["/bin/bash", "-c", script])
     seen = term.read_until(rb"end\r\n", 15).decode(errors="replace")

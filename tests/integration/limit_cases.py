@@ -10,12 +10,12 @@ def hostile(t, name, *flags, args=(), **more):
 
 
 def quick(t, done, seconds):
-    t.true(done.seconds < seconds, f"took {done.seconds:.1f} s\n{done.describe()}")
+    t.true(done.seconds < t.slow(seconds), f"took {done.seconds:.1f} s\n{done.describe()}")
 
 
 @case("--time ends a sleep: 124, timed_out, output so far kept", needs="python")
 def wall(t):
-    done = t.python("import time; print('so far', flush=True); time.sleep(60)", "--time", "500ms", result=True)
+    done = t.python("import time; print('so far', flush=True); time.sleep(60)", "--time", t.slow("500ms"), result=True)
     t.expect(done, status=124, out="so far\n", verdict="timed_out", hit="time|wall")
     quick(t, done, 5)
     t.match(done.errors, r"^sbx: .*--time", "the hint that names the flag")
@@ -23,21 +23,21 @@ def wall(t):
 
 @case("--time holds for the whole tree, whatever the processes ignore", needs="python")
 def wall_tree(t):
-    done = hostile(t, "daemon", "--time", "1s", args=("stay",))
+    done = hostile(t, "daemon", "--time", t.slow("1s"), args=("stay",))
     t.expect(done, status=124, out="main done\n", verdict="timed_out")
     quick(t, done, 6)
 
 
 @case("--cpu-time counts eight processes and their dead children together", needs="python")
 def cpu(t):
-    done = hostile(t, "spinners", "--cpu-time", "1s", "--time", "20s")
+    done = hostile(t, "spinners", "--cpu-time", t.slow("1s"), "--time", t.slow("20s"))
     t.expect(done, status=124, out="started\n", verdict="cpu_time", hit="cpu_time|cpu")
     quick(t, done, 10)
 
 
 @case("--cpu-time does not fire for a sleeper", needs="python")
 def cpu_sleep(t):
-    t.expect(t.python("import time; time.sleep(1.2); print('slept')", "--cpu-time", "1s"), out="slept\n")
+    t.expect(t.python("import time; time.sleep(1.2); print('slept')", "--cpu-time", t.slow("1s")), out="slept\n")
 
 
 @case("memory by heap: 137, out_of_memory, output so far kept", needs="python", seconds=40)
@@ -113,7 +113,7 @@ def memory_shared_once(t):
 
 @case("a fork bomb meets EAGAIN at --pids, the host goes on, and nothing is left", needs="python", seconds=40)
 def fork_bomb(t):
-    done = hostile(t, "forkbomb", "--pids", "64", "--time", "10s")
+    done = hostile(t, "forkbomb", "--pids", "64", "--time", t.slow("10s"))
     t.expect(done, status=9, out="refused 11\n", verdict="exited", hit="pids")
     quick(t, done, 15)
 
@@ -127,7 +127,7 @@ def pids_exact(t):
 def pids_private(t):
     import subprocess
     one = t.spawn([t.binary, "exec", "--pids", "30", "--", "/bin/bash", "-c",
-                   "for i in $(seq 25); do sleep 20 & done; echo ready; wait"], stdin=subprocess.DEVNULL)
+                   "for i in $(seq 25); do sleep 200 & done; echo ready; wait"], stdin=subprocess.DEVNULL)
     t.equal(one.stdout.readline(), b"ready\n")
     t.expect(hostile(t, "count", "--pids", "30"), out="errno 11 processes 30\n")
     one.kill()
@@ -251,7 +251,7 @@ def by_policy(t):
     t.expect(done, status=124, verdict="timed_out")
     hit = [h for h in done.result["limits_hit"]][0]
     t.match(str(hit.get("origin")), r"p\.toml:2", "the limit's origin")
-    t.expect(t.python("import time; time.sleep(1); print('slept')", "--policy", "./p.toml", "--time", "9s"), out="slept\n")
+    t.expect(t.python("import time; time.sleep(1); print('slept')", "--policy", "./p.toml", "--time", t.slow("9s")), out="slept\n")
 
 
 @case("a policy's unknown key and wrong type are errors with line and column")

@@ -202,8 +202,16 @@ def workspace_overlay(t):
     t.file("proj/del", "1")
     t.file("proj/dir/f", "1")
     before = snapshot(t.dir / "proj")
-    t.expect(t.shell("echo 2 >> keep; rm del; mv dir/f dir/g; rm -r dir; echo n > new; chmod 600 keep; cat keep new; ls", "--workspace", "proj:overlay"),
-             out="12\nn\nkeep\nnew\n")
+    t.expect(t.shell("echo 2 >> keep; rm del; mv dir/f dir/g; echo n > new; chmod 600 keep; cat keep new; ls . dir", "--workspace", "proj:overlay"),
+             out="12\nn\n.:\ndir\nkeep\nnew\n\ndir:\ng\n")
+    t.equal(snapshot(t.dir / "proj"), before, "the host's tree")
+
+
+@case("in an :overlay workspace directories of the host can be removed, and made anew", needs="tmpfs-xattr")
+def overlay_directories(t):
+    t.file("proj/dir/f", "1")
+    before = snapshot(t.dir / "proj")
+    t.expect(t.shell("rm -r dir; ls; mkdir dir; echo 2 > dir/g; ls dir", "--workspace", "proj:overlay"), out="g\n")
     t.equal(snapshot(t.dir / "proj"), before, "the host's tree")
 
 

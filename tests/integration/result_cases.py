@@ -32,7 +32,7 @@ def schema(t):
     t.file("a.txt", "x")
     for done in (
             t.shell("true", result=True), t.shell("exit 3", result=True), t.shell("kill -9 $$", result=True),
-            t.shell("sleep 9", "--time", "300ms", result=True), t.shell("yes", "--output", "100K", result=True),
+            t.shell("sleep 900", "--time", t.slow("300ms"), result=True), t.shell("yes", "--output", "100K", result=True),
             t.sbx("exec", "--", "no-such-command", result=True), t.shell("echo x > made; ln -s / l", result=True),
             t.probed("int80", result=True), t.python("raise MemoryError", result=True),
             t.shell("true", "--mount", "a.txt:/usr/bin/env/x", result=True)):
@@ -157,7 +157,7 @@ def copied(t):
 
 @case("artifacts are copied out although the run failed or ran out of time", needs="python")
 def copied_failed(t):
-    t.expect(t.shell("echo x > kept; sleep 9", "--time", "400ms", "--artifacts", "out"), status=124)
+    t.expect(t.shell("echo x > kept; sleep 900", "--time", t.slow("400ms"), "--artifacts", "out"), status=124)
     t.equal((t.dir / "out/kept").read_text(), "x\n")
 
 
@@ -186,7 +186,7 @@ def hostile_tree(t):
     t.equal((out / "out/-rf").read_text(), "dash\n")
     total = sum(p.lstat().st_blocks * 512 for p in out.rglob("*"))
     t.true(total < 300 << 20, f"{total} bytes were copied")
-    t.true(done.seconds < 20, f"took {done.seconds} s")
+    t.true(done.seconds < t.slow(20), f"took {done.seconds} s")
     t.true(b"\x1b[31m" not in done.err, "an escape sequence of a file name reached the terminal")
 
 

@@ -36,7 +36,7 @@ def two_streams(t):
     t.equal((out, len(err)), (b"o", 64 * 65536))
     code = "import os, sys, threading\nthreading.Thread(target=lambda: os.write(2, b'e' * (1 << 22)), daemon=True).start()\nos.write(1, b'out\\n')\nimport time; time.sleep(1); os._exit(0)\n"
     p = t.spawn([t.binary, "run", "--lang", "python", "-c", code], stdin=subprocess.DEVNULL)
-    ready, _, _ = select.select([p.stdout], [], [], 5)
+    ready, _, _ = select.select([p.stdout], [], [], t.slow(5))
     t.true(ready and os.read(p.stdout.fileno(), 4) == b"out\n", "stdout is held back by an unread stderr")
     p.communicate(timeout=15)
 
@@ -62,7 +62,7 @@ def one_target(t):
 @case("output is live: what was printed is there before the program ends", needs="python")
 def live(t):
     p = t.spawn([t.binary, "exec", "--", "/bin/sh", "-c", "echo one; read x; echo $x"])
-    ready, _, _ = select.select([p.stdout], [], [], 5)
+    ready, _, _ = select.select([p.stdout], [], [], t.slow(5))
     t.true(ready, "nothing before the end")
     t.equal(p.stdout.readline(), b"one\n")
     out, _ = p.communicate(b"two\n", timeout=10)
@@ -192,7 +192,7 @@ def leftovers(t, marker):
 def holder(t):
     done = t.sbx("run", f"{t.hostile}/holder.py", f"marker-{t.dir.name}", result=True)
     t.expect(done, status=3, out="before\n", verdict="exited")
-    t.true(done.seconds < 5, f"held for {done.seconds:.1f} s")
+    t.true(done.seconds < t.slow(5), f"held for {done.seconds:.1f} s")
     leftovers(t, f"marker-{t.dir.name}")
 
 
@@ -201,7 +201,7 @@ def daemon(t):
     script = t.file(f"daemon-{t.dir.name}.py", open(f"{t.hostile}/daemon.py").read())
     done = t.sbx("run", script, result=True)
     t.expect(done, status=0, out="main done\n")
-    t.true(done.seconds < 6, f"held for {done.seconds:.1f} s")
+    t.true(done.seconds < t.slow(6), f"held for {done.seconds:.1f} s")
     t.equal(harness.processes_with(f"daemon-{t.dir.name}"), [], "survivors")
     marker = f"mark-{t.dir.name}"
     done = t.sbx("exec", "--", "/bin/sh", "-c", f"setsid sh -c 'trap \"\" TERM HUP INT; sleep 300; : {marker}' & sleep 0.1; echo done")
@@ -289,7 +289,7 @@ class Terminal:
         self.seen = b""
 
     def read_until(self, pattern, seconds=8):
-        end = time.monotonic() + seconds
+        end = time.monotonic() + self.t.slow(seconds)
         while not re.search(pattern, self.seen):
             ready, _, _ = select.select([self.master], [], [], max(0, end - time.monotonic()))
             if not ready:
@@ -307,7 +307,7 @@ class Terminal:
         os.write(self.master, data)
 
     def wait(self, seconds=8):
-        end = time.monotonic() + seconds
+        end = time.monotonic() + self.t.slow(seconds)
         while self.process.poll() is None and time.monotonic() < end:
             ready, _, _ = select.select([self.master], [], [], 0.02)
             if ready:
@@ -316,7 +316,7 @@ class Terminal:
                 except OSError:
                     break
         try:
-            status = harness.shell_status(self.process.wait(max(0.1, end - time.monotonic())))
+            status = harness.shell_status(subprocess.Popen.wait(self.process, max(0.1, end - time.monotonic())))
         except subprocess.TimeoutExpired:
             raise Failure(f"sbx did not end at its terminal; it showed {self.seen!r}")
         while select.select([self.master], [], [], 0)[0]:  # what it wrote last

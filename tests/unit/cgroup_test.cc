@@ -109,7 +109,7 @@ TEST_CASE("a v2 leaf gets its limits, and files that this kernel lacks are no er
   Tree tree;
   for (const char* file : {"memory.max", "pids.max", "cpu.max"}) tree.put(file);
   const UniqueFd leaf = tree.open();
-  const CgroupLimits limits{uint64_t{64} << 20, 21, 500};
+  const CgroupLimits limits{uint64_t{64} << 20, 21, 500, {}, ""};
   REQUIRE(set_cgroup_limits(leaf.get(), limits, {true, true, true}).ok());
   CHECK(tree.get("memory.max") == "67108864");
   CHECK(tree.get("pids.max") == "21");
@@ -124,7 +124,7 @@ TEST_CASE("a v2 leaf gets its limits, and files that this kernel lacks are no er
 TEST_CASE("a limit that cannot be written is an error, one without its controller is left alone") {
   Tree tree;
   const UniqueFd leaf = tree.open();
-  const CgroupLimits limits{uint64_t{64} << 20, 21, 500};
+  const CgroupLimits limits{uint64_t{64} << 20, 21, 500, {}, ""};
   CHECK(set_cgroup_limits(leaf.get(), limits, {}).ok());
   Status status = set_cgroup_limits(leaf.get(), limits, {true, false, false});
   REQUIRE_FALSE(status.ok());
@@ -133,11 +133,21 @@ TEST_CASE("a limit that cannot be written is an error, one without its controlle
   CHECK_FALSE(set_cgroup_limits(leaf.get(), limits, {false, false, true}).ok());
 }
 
+TEST_CASE("a limit of bytes a second names the disk, and needs the controller") {
+  Tree tree;
+  const UniqueFd leaf = tree.open();
+  const CgroupLimits limits{{}, {}, {}, uint64_t{1} << 20, "8:16"};
+  CHECK_FALSE(set_cgroup_limits(leaf.get(), limits, {true, true, true}).ok());
+  tree.put("io.max");
+  REQUIRE(set_cgroup_limits(leaf.get(), limits, {}).ok());
+  CHECK(tree.get("io.max") == "8:16 rbps=1048576 wbps=1048576");
+}
+
 TEST_CASE("the smallest fraction of a CPU is what the kernel takes") {
   Tree tree;
   tree.put("cpu.max");
   const UniqueFd leaf = tree.open();
-  REQUIRE(set_cgroup_limits(leaf.get(), {.memory_bytes = {}, .pids = {}, .cpus_milli = 10}, {false, false, true}).ok());
+  REQUIRE(set_cgroup_limits(leaf.get(), {.memory_bytes = {}, .pids = {}, .cpus_milli = 10, .io_bytes = {}, .io_device = ""}, {false, false, true}).ok());
   CHECK(tree.get("cpu.max") == "1000 100000");
 }
 

@@ -20,10 +20,12 @@ for user in session ci sbxtest; do
   chmod 700 "$root/home/$user"
 done
 
-# What costs start-up time under emulation and is of no use here.
+# What costs start-up time under emulation and is of no use here; udev goes through every device of a machine that has
+# only what the kernel's own devtmpfs shows.
 for unit in apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service \
   fstrim.timer man-db.timer logrotate.timer systemd-timesyncd.service getty@tty1.service networking.service \
   podman.service podman.socket podman-auto-update.timer podman-restart.service ldconfig.service \
+  systemd-udevd.service systemd-udevd-control.socket systemd-udevd-kernel.socket systemd-udev-trigger.service \
   systemd-update-utmp.service systemd-pcrphase.service systemd-hwdb-update.service systemd-networkd-wait-online.service; do
   ln -sf /dev/null "$root/etc/systemd/system/$unit"
 done
