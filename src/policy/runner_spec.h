@@ -24,6 +24,14 @@ struct RunnerCompile {
   bool operator==(const RunnerCompile&) const = default;
 };
 
+// What makes programs of the language leave what they show in the folder of plots, where that is asked for.
+struct RunnerPlots {
+  std::vector<std::string> files;                   // of policies/lang/hooks, shown in /run/sbx/hooks
+  std::map<std::string, std::string> environment;
+  std::map<std::string, std::string> search_paths;  // put before what a policy or the caller gives, with a ':'
+  bool operator==(const RunnerPlots&) const = default;
+};
+
 struct RunnerSpec {
   std::string name;                       // "python"
   std::string title;                      // "Python"
@@ -41,6 +49,7 @@ struct RunnerSpec {
   std::optional<RunnerCompile> compile;
   std::vector<std::string> run_argv;
   std::map<std::string, std::string> environment;
+  std::optional<RunnerPlots> plots;
   std::vector<HintPattern> hints;
   std::map<std::string, std::string> packages;  // "debian" → "python3", "fedora" → …
   std::string origin;                            // "python.toml", or the user's file

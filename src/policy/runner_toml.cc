@@ -107,7 +107,7 @@ Result<RunnerSpec> parse_runner_toml(std::string_view text, const std::string& n
   const Reader reader{name};
   SBX_TRY(reader.only_keys(document, {"name", "title", "aliases", "extensions", "interpreters", "source_name",
                                       "commands", "version_argv", "probe_argv", "steering_environment",
-                                      "steering_files", "compile", "run_argv", "environment", "hints", "packages"}));
+                                      "steering_files", "compile", "run_argv", "environment", "plots", "hints", "packages"}));
   for (const char* key : {"name", "source_name", "commands", "version_argv", "run_argv"}) {
     if (document.find(key) == nullptr)
       return Error(ErrorKind::policy, std::string("the key \"") + key + "\" is missing")
@@ -167,6 +167,19 @@ Result<RunnerSpec> parse_runner_toml(std::string_view text, const std::string& n
   if (spec.version_argv.empty()) return reader.error(*document.find("version_argv"), "version_argv is empty");
   spec.environment = SBX_TRY(reader.text_map(document, "environment"));
   spec.packages = SBX_TRY(reader.text_map(document, "packages"));
+
+  if (const TomlValue* table = document.find("plots")) {
+    if (!table->is(Kind::table)) return reader.error(*table, "plots is a section").with_hint("write [plots]");
+    SBX_TRY(reader.only_keys(*table, {"files", "environment", "search_paths"}));
+    RunnerPlots plots;
+    plots.files = SBX_TRY(reader.texts(*table, "files"));
+    for (const std::string& file : plots.files)
+      if (embedded_file("policies/lang/hooks/" + file) == nullptr)
+        return reader.error(*table->find("files"), quoted(file) + " is none of the hooks that sbx brings");
+    plots.environment = SBX_TRY(reader.text_map(*table, "environment"));
+    plots.search_paths = SBX_TRY(reader.text_map(*table, "search_paths"));
+    spec.plots = std::move(plots);
+  }
 
   if (const TomlValue* hints = document.find("hints")) {
     if (!hints->is(Kind::array)) return reader.error(*hints, "hints is a list of tables").with_hint("write [[hints]]");

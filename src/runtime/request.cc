@@ -122,6 +122,22 @@ void name_groups(std::vector<Denial>& denials) {
   }
 }
 
+// In front of what the policies and the caller put there.
+void put_search_paths(const std::map<std::string, std::string>& paths, SandboxSpec& spec) {
+  for (const auto& [name, value] : paths) {
+    const std::string begin = name + "=";
+    const auto entry = std::find_if(spec.environment.begin(), spec.environment.end(),
+                                    [&](const std::string& variable) { return starts_with(variable, begin); });
+    if (entry == spec.environment.end()) {
+      spec.environment.push_back(begin + value);
+    } else if (entry->size() == begin.size()) {
+      *entry += value;
+    } else {
+      entry->insert(begin.size(), value + ":");
+    }
+  }
+}
+
 class Execution {
  public:
   Execution(const RunRequest& request, const HostFacts& facts, const Observer& observer, const Engine& engine)
@@ -157,11 +173,17 @@ class Execution {
   void note_spec(const SandboxSpec& spec) const;
   void describe(const SandboxSpec& spec, Report& report) const;
   void note_outcome(const char* what, const Outcome& outcome) const;
+  // Nobody would see them otherwise, and the program runs as if there were no hooks.
+  bool wants_plots() const {
+    return request_.plots && wants_artifacts() && language_.runner != nullptr && language_.runner->plots.has_value();
+  }
+  Status add_plot_hooks(Step& step, std::vector<FsOp>& extra) const;
+  void gather_plots(int directory, Report& report) const;
   bool wants_artifacts() const { return request_.want_result || !request_.artifacts_directory.empty(); }
 
   // Runs the compile step. False: it failed, and the report says so.
   Result<bool> compile(const StepValues& values, Report& report, std::vector<Product>& products);
-  Result<Report> run_step(const Step& step, std::vector<FsOp> extra, Report report);
+  Result<Report> run_step(Step step, std::vector<FsOp> extra, Report report);
   void sweep(Report& report) const;
   void gather_artifacts(RunResult& result, Report& report);
   void add_hints(Report& report) const;
@@ -929,7 +951,7 @@ void Execution::sweep(Report& report) const {
 
 void Execution::gather_artifacts(RunResult& result, Report& report) {
   if (!wants_artifacts()) return;
-  const ArtifactBounds bounds;
+  ArtifactBounds bounds;
   int directory = -1;
   const bool overlay = request_.workspace.has_value() && request_.workspace->mode == WorkspaceMode::overlay;
   const bool writable = request_.workspace.has_value() && request_.workspace->mode == WorkspaceMode::read_write;
@@ -941,10 +963,11 @@ void Execution::gather_artifacts(RunResult& result, Report& report) {
       return;
     }
     directory = guarded_[0].directory.get();
-  } else if (!result.kept_directories.empty() && result.kept_directories[0].valid()) {
+  } else if ((workspace_.empty() || overlay) && !result.kept_directories.empty() && result.kept_directories[0].valid()) {
     directory = result.kept_directories[0].get();
   }
   if (directory < 0) return;
+  bounds.private_tree = !writable;
 
   std::vector<std::string> exclude;
   if (!request_.exec && workspace_.empty()) exclude.push_back(program_.name);
@@ -970,6 +993,30 @@ void Execution::gather_artifacts(RunResult& result, Report& report) {
   if (report.exit_status == 0) report.exit_status = 1;  // what was asked for is not there
 }
 
+Status Execution::add_plot_hooks(Step& step, std::vector<FsOp>& extra) const {
+  const RunnerPlots& plots = *language_.runner->plots;
+  extra.emplace_back(PrivateDirOp{kPlotsDirectory, 0755});
+  extra.emplace_back(DirOp{kHooksDirectory, 0755});
+  for (const std::string& name : plots.files) {
+    const std::string_view* content = embedded_file("policies/lang/hooks/" + name);
+    if (content == nullptr) return Error(ErrorKind::internal, "the hook '" + name + "' is not embedded");
+    extra.emplace_back(FileOp{join_path(kHooksDirectory, name), std::string(*content), 0644});
+  }
+  step.environment.emplace_back("SBX_PLOTS", kPlotsDirectory);
+  step.environment.insert(step.environment.end(), plots.environment.begin(), plots.environment.end());
+  return {};
+}
+
+void Execution::gather_plots(int directory, Report& report) const {
+  Result<PlotList> plots = collect_plots(directory, artifacts_directory_.get(), PlotBounds{});
+  if (plots.ok()) {
+    report.plots = plots.take();
+    return;
+  }
+  report.artifact_notes.push_back("the plots could not be kept: " + plots.error().text());
+  if (report.exit_status == 0) report.exit_status = 1;
+}
+
 void Execution::add_hints(Report& report) const {
   HintContext context;
   context.request = &request_;
@@ -985,13 +1032,16 @@ void Execution::add_hints(Report& report) const {
   report.hints.insert(report.hints.end(), std::make_move_iterator(lines.begin()), std::make_move_iterator(lines.end()));
 }
 
-Result<Report> Execution::run_step(const Step& step, std::vector<FsOp> extra, Report report) {
+Result<Report> Execution::run_step(Step step, std::vector<FsOp> extra, Report report) {
+  if (wants_plots()) SBX_TRY(add_plot_hooks(step, extra));
   SandboxSpec spec = SBX_TRY(make_spec(step, std::move(extra), false));
+  if (wants_plots()) put_search_paths(language_.runner->plots->search_paths, spec);
   net_ = spec.net;
   RunOptions options;
   options.stdio = stdio_;
   const bool rewritten_box = !request_.workspace.has_value() || request_.workspace->mode == WorkspaceMode::overlay;
-  if (wants_artifacts() && rewritten_box) options.keep_directories = {kBoxDirectory};
+  if (wants_artifacts() && rewritten_box) options.keep_directories.emplace_back(kBoxDirectory);
+  if (wants_plots()) options.keep_directories.emplace_back(kPlotsDirectory);
   options.cgroups = SBX_TRY(cgroups());
   note_spec(spec);
 
@@ -1004,6 +1054,9 @@ Result<Report> Execution::run_step(const Step& step, std::vector<FsOp> extra, Re
   if (request_.want_result) name_groups(report.outcome.denials);
   sweep(report);
   gather_artifacts(result, report);
+  if (wants_plots() && !result.kept_directories.empty() && result.kept_directories.back().valid()) {
+    gather_plots(result.kept_directories.back().get(), report);
+  }
   add_hints(report);
   return report;
 }

@@ -13,6 +13,7 @@
 #include "policy/layer.h"
 #include "runtime/artifacts.h"
 #include "runtime/outcome.h"
+#include "runtime/plots.h"
 #include "runtime/sandbox.h"
 
 namespace sbx::runtime {
@@ -58,6 +59,7 @@ struct RunRequest {
   TtyMode tty = TtyMode::automatic;
   std::string artifacts_directory;       // --artifacts DIR; "" : not copied out
   bool want_result = false;              // --result or --json: hash and list artifacts
+  bool plots = true;                     // false: --no-plots
   bool capture_streams = false;          // --json
   bool allow_sensitive_mount = false;
   bool allow_sensitive_write = false;
@@ -86,6 +88,7 @@ struct Report {
   int exit_status = 125;
   ArtifactList artifacts;
   std::vector<std::string> artifact_notes;
+  PlotList plots;
   std::vector<std::string> hints;        // one line each
   std::string policy_digest;             // sha256 over spec_text() of the resolved spec
   std::vector<std::pair<std::string, std::string>> policy_origins;
