@@ -99,7 +99,7 @@ struct Count {
     if (number++ == 0) first = name;
   }
   void say(std::vector<std::string>& sentences, const std::string& what) const {
-    if (number > 0) sentences.push_back(std::to_string(number) + " " + what + ", the first " + quoted_path(first));
+    if (number > 0) sentences.push_back(what + ": " + std::to_string(number) + ", the first " + quoted_path(first));
   }
 };
 
