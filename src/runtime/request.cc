@@ -28,6 +28,7 @@
 #include "runtime/compile_step.h"
 #include "runtime/hints.h"
 #include "runtime/jvm.h"
+#include "runtime/prepared.h"
 #include "runtime/program.h"
 #include "runtime/runner.h"
 #include "runtime/spec_text.h"
@@ -41,6 +42,9 @@ namespace {
 
 constexpr Millis kProbeTime{10000};
 constexpr Bytes kProbeOutput{65536};
+constexpr Millis kPrepareTime{600000};
+constexpr Bytes kPrepareMemory{uint64_t{4} << 30};
+constexpr Bytes kPrepareDisk{uint64_t{1} << 30};
 
 std::map<std::string, std::string> process_environment() {
   std::map<std::string, std::string> result;
@@ -125,6 +129,7 @@ class Execution {
   Status choose_program();
   Status place_files();
   Status find_tool();
+  Status prepare_tool();
   Status choose_command();
   Status add_arguments_environment();
 
@@ -685,6 +690,69 @@ Status Execution::find_tool() {
   return {};
 }
 
+// What [prepare] of the runner makes once, where the steps of this run see it.
+Status Execution::prepare_tool() {
+  const RunnerSpec& runner = *language_.runner;
+  if (!runner.prepare.has_value()) return {};
+  PrepareRequest wanted;
+  wanted.runner = &runner;
+  wanted.tool = &toolchain_;
+  wanted.values.tool = toolchain_.executable;
+  wanted.values.tools = tools_;
+  wanted.values.memory = kPrepareMemory;
+  wanted.cache_directory = toolchain_request(&runner).cache_directory;
+  const PrepareRunner run = [&](const std::vector<std::string>& argv,
+                                const std::vector<std::pair<std::string, std::string>>& environment) -> Result<UniqueFd> {
+    if (observer_.progress) observer_.progress("preparing " + runner.title + ", once for this toolchain");
+    ResolveInput input;
+    input.rootfs = rootfs_;
+    input.extra = tool_mounts_;
+    input.extra.emplace_back(PrivateDirOp{kPreparedDirectory, 0755});
+    input.argv = argv;
+    input.exec_path = argv[0];
+    input.environment.assign(toolchain_.environment.begin(), toolchain_.environment.end());
+    input.environment.insert(input.environment.end(), environment.begin(), environment.end());
+    input.path_prepend = toolchain_.path_prepend;
+    SandboxSpec spec = SBX_TRY(resolve(base_layers_, facts_, input));
+    spec.limits.wall = kPrepareTime;
+    spec.limits.memory = kPrepareMemory;
+    spec.limits.disk = kPrepareDisk;
+    spec.limits.file_size = kPrepareDisk;
+    spec.net = NetMode::none;
+    RunOptions options;
+    options.stdio.out.capture = options.stdio.err.capture = true;
+    options.stdio.out.capture_limit = options.stdio.err.capture_limit = kProbeOutput.value;
+    options.keep_directories = {kPreparedDirectory};
+    RunResult result = engine_(spec, facts_, options);
+    if (observer_.progress) observer_.progress("");
+    note_outcome("prepare", result.outcome);
+    const Outcome& outcome = result.outcome;
+    if (outcome.setup_error.has_value()) return *outcome.setup_error;
+    if (outcome.verdict != Verdict::exited || outcome.exit_code != 0 || result.kept_directories.empty()) {
+      std::string tail(trim(outcome.err.kept));
+      if (tail.size() > 256) tail = tail.substr(tail.size() - 256);
+      return Error(ErrorKind::not_found, std::string(verdict_name(outcome.verdict)) + ", status " +
+                                             std::to_string(outcome.exit_code) + (tail.empty() ? "" : ": " + printable(tail)));
+    }
+    return std::move(result.kept_directories[0]);
+  };
+  const std::string directory = prepared_directory(wanted, run, [this](const std::string& line) { note(line); });
+  if (directory.empty()) {
+    // Each step does the work for itself then.
+    tool_mounts_.emplace_back(PrivateDirOp{kPreparedDirectory, 0755});
+  } else if (runner.prepare->writable) {
+    tool_mounts_.emplace_back(OverlayOp{directory, kPreparedDirectory, runner.origin});
+  } else {
+    BindOp bind;
+    bind.source = directory;
+    bind.target = kPreparedDirectory;
+    bind.no_links = true;
+    bind.origin = runner.origin;
+    tool_mounts_.emplace_back(std::move(bind));
+  }
+  return {};
+}
+
 // Whether a host path is seen inside at the same path through the root manifest or what the caller shares.
 bool Execution::is_visible(const std::string& host_path) const {
   Result<std::string> real = sys::realpath(host_path);
@@ -1110,6 +1178,7 @@ Result<Report> Execution::run() {
   }
 
   SBX_TRY(find_tool());
+  SBX_TRY(prepare_tool());
   const RunnerSpec& runner = *language_.runner;
   report.language = runner.name;
   report.tool = toolchain_.executable;
