@@ -54,7 +54,9 @@ struct RunnerCompile {
 
 // What makes programs of the language leave what they show in the folder of plots, where that is asked for.
 struct RunnerPlots {
-  std::vector<std::string> files;                   // of policies/lang/hooks, shown in /run/sbx/hooks
+  std::vector<std::string> files;    // of policies/lang/hooks, shown in /run/sbx/hooks
+  // Run once for each toolchain, as [prepare] is: what it leaves in {prepared} is shown in /run/sbx/hooks instead.
+  std::vector<std::string> prepare;
   std::map<std::string, std::string> environment;
   std::map<std::string, std::string> search_paths;  // put before what a policy or the caller gives, with a ':'
   bool operator==(const RunnerPlots&) const = default;

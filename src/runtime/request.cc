@@ -26,6 +26,7 @@
 #include "policy/syscall_groups.h"
 #include "runtime/choose_cgroup.h"
 #include "runtime/compile_step.h"
+#include "runtime/digest.h"
 #include "runtime/hints.h"
 #include "runtime/jvm.h"
 #include "runtime/prepared.h"
@@ -130,6 +131,7 @@ class Execution {
   Status place_files();
   Status find_tool();
   Status prepare_tool();
+  std::string prepared_by(const RunnerSpec& runner, const std::vector<FsOp>& hooks);
   Status choose_command();
   Status add_arguments_environment();
 
@@ -151,7 +153,7 @@ class Execution {
   bool wants_plots() const {
     return request_.plots && wants_artifacts() && language_.runner != nullptr && language_.runner->plots.has_value();
   }
-  Status add_plot_hooks(Step& step, std::vector<FsOp>& extra) const;
+  Status add_plot_hooks(Step& step, std::vector<FsOp>& extra);
   void gather_plots(int directory, Report& report) const;
   // A limit as the layers have it; nullopt when there is none.
   template <typename Unit>
@@ -690,10 +692,9 @@ Status Execution::find_tool() {
   return {};
 }
 
-// What [prepare] of the runner makes once, where the steps of this run see it.
-Status Execution::prepare_tool() {
-  const RunnerSpec& runner = *language_.runner;
-  if (!runner.prepare.has_value()) return {};
+// The host directory with what `runner`, which has `prepare`, makes once; "" : there is none. `hooks`: what is to be
+// seen in that sandbox besides the toolchain.
+std::string Execution::prepared_by(const RunnerSpec& runner, const std::vector<FsOp>& hooks) {
   PrepareRequest wanted;
   wanted.runner = &runner;
   wanted.tool = &toolchain_;
@@ -707,6 +708,7 @@ Status Execution::prepare_tool() {
     ResolveInput input;
     input.rootfs = rootfs_;
     input.extra = tool_mounts_;
+    input.extra.insert(input.extra.end(), hooks.begin(), hooks.end());
     input.extra.emplace_back(PrivateDirOp{kPreparedDirectory, 0755});
     input.argv = argv;
     input.exec_path = argv[0];
@@ -736,7 +738,14 @@ Status Execution::prepare_tool() {
     }
     return std::move(result.kept_directories[0]);
   };
-  const std::string directory = prepared_directory(wanted, run, [this](const std::string& line) { note(line); });
+  return prepared_directory(wanted, run, [this](const std::string& line) { note(line); });
+}
+
+// What [prepare] of the runner makes once, where the steps of this run see it.
+Status Execution::prepare_tool() {
+  const RunnerSpec& runner = *language_.runner;
+  if (!runner.prepare.has_value()) return {};
+  const std::string directory = prepared_by(runner, {});
   if (directory.empty()) {
     // Each step does the work for itself then.
     tool_mounts_.emplace_back(PrivateDirOp{kPreparedDirectory, 0755});
@@ -1088,15 +1097,34 @@ void Execution::gather_artifacts(RunResult& result, Report& report) {
   if (report.exit_status == 0) report.exit_status = 1;  // what was asked for is not there
 }
 
-Status Execution::add_plot_hooks(Step& step, std::vector<FsOp>& extra) const {
+Status Execution::add_plot_hooks(Step& step, std::vector<FsOp>& extra) {
   const RunnerPlots& plots = *language_.runner->plots;
-  extra.emplace_back(PrivateDirOp{kPlotsDirectory, 0755});
-  extra.emplace_back(DirOp{kHooksDirectory, 0755});
+  std::vector<FsOp> hooks = {DirOp{kHooksDirectory, 0755}};
+  std::string all;
   for (const std::string& name : plots.files) {
     const std::string_view* content = embedded_file("policies/lang/hooks/" + name);
     if (content == nullptr) return Error(ErrorKind::internal, "the hook '" + name + "' is not embedded");
-    extra.emplace_back(FileOp{join_path(kHooksDirectory, name), std::string(*content), 0644});
+    hooks.emplace_back(FileOp{join_path(kHooksDirectory, name), std::string(*content), 0644});
+    all += *content;
   }
+  std::string directory;
+  if (!plots.prepare.empty()) {
+    RunnerSpec preparing = *language_.runner;
+    // The digest is there to tell the hooks of one sbx from those of another.
+    preparing.prepare = RunnerPrepare{plots.prepare, {{"SBX_HOOKS", sha256_hex(all)}}};
+    directory = prepared_by(preparing, hooks);
+  }
+  if (directory.empty()) {
+    extra.insert(extra.end(), hooks.begin(), hooks.end());
+  } else {
+    BindOp bind;
+    bind.source = directory;
+    bind.target = kHooksDirectory;
+    bind.no_links = true;
+    bind.origin = language_.runner->origin;
+    extra.emplace_back(std::move(bind));
+  }
+  extra.emplace_back(PrivateDirOp{kPlotsDirectory, 0755});
   step.environment.emplace_back("SBX_PLOTS", kPlotsDirectory);
   step.environment.insert(step.environment.end(), plots.environment.begin(), plots.environment.end());
   return {};

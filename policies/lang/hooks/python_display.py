@@ -77,13 +77,49 @@ def quietly(function):
     return call
 
 
+def loading(name):
+    """Called before the code of a module that is watched."""
+    if name == "matplotlib.font_manager":
+        seed_fonts()
+
+
 def loaded(module):
     """Called once for each module that is watched, right after its code has run."""
-    if FOLDER:
+    if FOLDER and module.__name__ != "matplotlib.font_manager":
         {"matplotlib.backend_bases": backend_bases_loaded, "matplotlib.figure": figure_loaded,
          "matplotlib.pyplot": pyplot_loaded, "plotly.io._renderers": plotly_renderers_loaded,
          "plotly.io._html": plotly_writer_loaded, "plotly.io._kaleido": plotly_writer_loaded,
          "PIL.ImageShow": image_show_loaded}[module.__name__](module)
+
+
+# ---- once for an interpreter ----------------------------------------------------------------------------------------
+
+def prepare(target):
+    """Fills the folder that is then shown in place of the one that holds this file."""
+    import py_compile
+    for name in ("sitecustomize.py", "python_display.py"):
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
+        with open(source, "rb") as file, open(os.path.join(target, name), "wb") as copy:
+            copy.write(file.read())
+        if hasattr(py_compile, "PycInvalidationMode"):  # Python 3.7; a time stamp would not survive the copying
+            import importlib.util
+            compiled = os.path.join(target, os.path.relpath(importlib.util.cache_from_source(source), os.path.dirname(source)))
+            py_compile.compile(source, compiled, source, True, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    try:
+        os.environ["MPLCONFIGDIR"] = os.path.join(target, "matplotlib")
+        import matplotlib.font_manager
+    except Exception:
+        pass  # not installed
+
+
+def seed_fonts():
+    import matplotlib
+    fonts = os.path.join(os.path.dirname(os.path.abspath(__file__)), "matplotlib")
+    for name in os.listdir(fonts) if os.path.isdir(fonts) else []:
+        target = os.path.join(matplotlib.get_cachedir(), name)
+        if name.startswith("fontlist") and not os.path.lexists(target):
+            with open(os.path.join(fonts, name), "rb") as file, open(target, "wb") as copy:
+                copy.write(file.read())
 
 
 # ---- matplotlib -----------------------------------------------------------------------------------------------------
@@ -336,3 +372,8 @@ def image_show_loaded(module):
             Slot("pil").write([buffer.getvalue()], title)
 
     module.register(Viewer, 0)
+
+
+if __name__ == "__main__":
+    import sys
+    prepare(sys.argv[1])

@@ -17,17 +17,17 @@ def _install(here):
     while here in sys.path:
         sys.path.remove(here)
 
-    watched = {"matplotlib.backend_bases", "matplotlib.figure", "matplotlib.pyplot", "plotly.io._renderers",
-               "plotly.io._html", "plotly.io._kaleido", "PIL.ImageShow"}
-    display = {}
+    watched = {"matplotlib.font_manager", "matplotlib.backend_bases", "matplotlib.figure", "matplotlib.pyplot",
+               "plotly.io._renderers", "plotly.io._html", "plotly.io._kaleido", "PIL.ImageShow"}
+    display = []
 
-    def loaded(module):
+    def tell(event, what):
         try:
             if not display:
-                path = here + "/python_display.py"
-                with open(path, encoding="utf-8") as file:
-                    exec(compile(file.read(), path, "exec"), display)
-            display["loaded"](module)
+                module = type(sys)("python_display")
+                _find("python_display", [here], Finder).loader.exec_module(module)
+                display.append(module)
+            getattr(display[0], event)(what)
         except Exception:
             pass  # no plots then; the program is not to notice
 
@@ -43,10 +43,11 @@ def _install(here):
 
                 def exec_module(module):
                     del loader.exec_module
+                    tell("loading", name)
                     run(module)
                     if name in watched:
                         watched.discard(name)
-                        loaded(module)
+                        tell("loaded", module)
 
                 try:
                     loader.exec_module = exec_module
