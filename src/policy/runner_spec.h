@@ -57,6 +57,8 @@ struct RunnerPlots {
   std::vector<std::string> files;    // of policies/lang/hooks, shown in /run/sbx/hooks
   // Run once for each toolchain, as [prepare] is: what it leaves in {prepared} is shown in /run/sbx/hooks instead.
   std::vector<std::string> prepare;
+  // Texts: where the program has one of them, `prepare` is run with SBX_THOROUGH=1, for what takes longer.
+  std::vector<std::string> thorough_for;
   std::map<std::string, std::string> environment;
   std::map<std::string, std::string> search_paths;  // put before what a policy or the caller gives, with a ':'
   bool operator==(const RunnerPlots&) const = default;

@@ -275,13 +275,14 @@ Result<RunnerSpec> read_runner(const Reader& reader, const TomlValue& document) 
 
   if (const TomlValue* table = document.find("plots")) {
     if (!table->is(Kind::table)) return reader.error(*table, "plots is a section").with_hint("write [plots]");
-    SBX_TRY(reader.only_keys(*table, {"files", "prepare", "environment", "search_paths"}));
+    SBX_TRY(reader.only_keys(*table, {"files", "prepare", "thorough_for", "environment", "search_paths"}));
     RunnerPlots plots;
     plots.files = SBX_TRY(reader.texts(*table, "files"));
     for (const std::string& file : plots.files)
       if (embedded_file("policies/lang/hooks/" + file) == nullptr)
         return reader.error(*table->find("files"), quoted(file) + " is none of the hooks that sbx brings");
     plots.prepare = SBX_TRY(reader.command(*table, "prepare", {{tool, tool_dir, prepared}, spec.uses}));
+    plots.thorough_for = SBX_TRY(reader.texts(*table, "thorough_for"));
     plots.environment = SBX_TRY(reader.text_map(*table, "environment"));
     plots.search_paths = SBX_TRY(reader.text_map(*table, "search_paths"));
     spec.plots = std::move(plots);

@@ -43,6 +43,7 @@ namespace {
 
 constexpr Millis kProbeTime{10000};
 constexpr Bytes kProbeOutput{65536};
+constexpr size_t kSearchedText = 65536;  // of the program: imports stand at its head
 constexpr Millis kPrepareTime{600000};
 constexpr Bytes kPrepareMemory{uint64_t{4} << 30};
 constexpr Bytes kPrepareDisk{uint64_t{1} << 30};
@@ -109,6 +110,15 @@ struct FoundTools {
   Toolchain tool;
   std::map<std::string, Toolchain> used;  // by the language's name
 };
+
+// The first `limit` bytes at most, the descriptor's offset left alone.
+Result<std::string> read_head(int fd, size_t limit) {
+  std::string text(limit, '\0');
+  const ssize_t got = ::pread(fd, text.data(), limit, 0);
+  if (got < 0) return Error::from_errno(errno, "read the program");
+  text.resize(static_cast<size_t>(got));
+  return text;
+}
 
 class Execution {
  public:
@@ -1112,6 +1122,11 @@ Status Execution::add_plot_hooks(Step& step, std::vector<FsOp>& extra) {
     RunnerSpec preparing = *language_.runner;
     // The digest is there to tell the hooks of one sbx from those of another.
     preparing.prepare = RunnerPrepare{plots.prepare, {{"SBX_HOOKS", sha256_hex(all)}}};
+    const Result<std::string> text = read_head(program_.content.get(), kSearchedText);
+    const auto mentioned = [&](const std::string& word) { return text.ok() && text.value().find(word) != std::string::npos; };
+    if (std::any_of(plots.thorough_for.begin(), plots.thorough_for.end(), mentioned)) {
+      preparing.prepare->environment.emplace("SBX_THOROUGH", "1");
+    }
     directory = prepared_by(preparing, hooks);
   }
   if (directory.empty()) {

@@ -105,6 +105,8 @@ def prepare(target):
             import importlib.util
             compiled = os.path.join(target, os.path.relpath(importlib.util.cache_from_source(source), os.path.dirname(source)))
             py_compile.compile(source, compiled, source, True, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    if not os.environ.get("SBX_THOROUGH"):
+        return
     try:
         os.environ["MPLCONFIGDIR"] = os.path.join(target, "matplotlib")
         import matplotlib.font_manager
