@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Drives the real binary: every case under tests/integration and tests/escape, as root and as an ordinary user.
 
-    tests/run.py --binary build/sbx [--as root,user] [-j2] [-k pattern] [--list] [--check-skips FILE]
+    tests/run.py --binary build/sbx [--cases FOLDER] [--as root,user] [-j2] [-k pattern] [--list] [--check-skips FILE]
 
 A directory case holds `cmd` (shell text that calls "$SBX") and what is wanted of it; a Python case is a function in a
 *_cases.py file. docs/testing.md describes both. The last line says `N passed, N failed, N skipped`.
@@ -181,6 +181,7 @@ def add_options(parser):
     """The options of every driver of cases."""
     parser.add_argument("--binary", default=str(harness.ROOT / "build" / "sbx"))
     parser.add_argument("--probe", default="", help="default: tests/probe beside the binary")
+    parser.add_argument("--cases", default=str(harness.TESTS / "integration"), metavar="FOLDER", help="where the cases are; default: tests/integration")
     parser.add_argument("--as", dest="identities", default="root,user")
     parser.add_argument("-j", dest="jobs", type=int, default=2)
     parser.add_argument("-k", dest="pattern", default="", help="regular expression over case names and sentences")
@@ -193,13 +194,16 @@ def add_options(parser):
     parser.add_argument("--slowest", type=int, default=0, help="print the N slowest cases")
 
 
+
 def main():
     parser = argparse.ArgumentParser(description="Runs the integration cases against the real binary.")
     add_options(parser)
     options = parser.parse_args()
-    cases = [directory_case(p.parent) for p in sorted((harness.TESTS / "integration").glob("*/cmd"))]
-    cases += harness.load_python_cases()
-    cases += escape.cases(lambda: options.staged_binary.parent / "escape")
+    folder = pathlib.Path(options.cases).resolve()
+    cases = [directory_case(p.parent) for p in sorted(folder.glob("*/cmd"))]
+    cases += harness.load_python_cases(folder)
+    if folder == harness.TESTS / "integration":
+        cases += escape.cases(lambda: options.staged_binary.parent / "escape")
     return drive(cases, options)
 
 

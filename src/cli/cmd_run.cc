@@ -77,6 +77,7 @@ void tell(const runtime::Report& report, const runtime::RunRequest& request, con
   for (const std::string& line : report.artifact_notes) say(line);
   if (!request.artifacts_directory.empty()) {
     for (const std::string& line : report.artifacts.dropped) say(line);
+    for (const std::string& line : report.plots.dropped) say(line);
   }
 }
 

@@ -193,6 +193,13 @@ Result<std::vector<Option>> run_options(bool exec, bool with_defaults, RunReques
       ValueKind::file).choices = {"ro", "rw"};
   add(kFiles, 0, "artifacts", "DIR", "copy what the program created or changed to DIR", "",
       keep("--artifacts", request.artifacts_directory), ValueKind::directory);
+  if (!exec) {
+    add(kFiles, 0, "no-plots", "", "do not collect what the program shows; a run without a result or --artifacts never does", "",
+        [&](const std::string&) -> Status {
+          request.plots = false;
+          return {};
+        });
+  }
   add(kFiles, 0, "allow-sensitive-mount", "", "share even homes, credentials, /etc, sockets and devices", "",
       set(request.allow_sensitive_mount));
   add(kFiles, 0, "allow-sensitive-write", "",

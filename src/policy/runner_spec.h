@@ -57,6 +57,18 @@ struct RunnerCompile {
   bool operator==(const RunnerCompile&) const = default;
 };
 
+// What makes programs of the language leave what they show in the folder of plots, where that is asked for.
+struct RunnerPlots {
+  std::vector<std::string> files;    // of policies/lang/hooks, shown in /run/sbx/hooks
+  // Run once for each toolchain, as [prepare] is: what it leaves in {prepared} is shown in /run/sbx/hooks instead.
+  std::vector<std::string> prepare;
+  // Texts: where the program has one of them, `prepare` is run with SBX_THOROUGH=1, for what takes longer.
+  std::vector<std::string> thorough_for;
+  std::map<std::string, std::string> environment;
+  std::map<std::string, std::string> search_paths;  // put before what a policy or the caller gives, with a ':'
+  bool operator==(const RunnerPlots&) const = default;
+};
+
 // Work that is the same for every program of a toolchain (Go's standard library), done once in a sandbox: what `argv`
 // leaves in {prepared} is kept in the user's cache folder and shown there to every later step.
 struct RunnerPrepare {
@@ -96,6 +108,7 @@ struct RunnerSpec {
   std::vector<std::string> run_argv;
   std::map<std::string, std::string> environment;
   std::map<std::string, std::string> files;       // [files]: small texts that the tools need, by name
+  std::optional<RunnerPlots> plots;
   PolicyLayer limits;                             // [limits]: defaults of this language, above those of the default policy
   std::vector<HintPattern> hints;
   std::map<std::string, std::string> packages;  // "debian" → "python3", "fedora" → …

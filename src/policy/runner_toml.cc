@@ -16,11 +16,12 @@ const std::vector<std::string> kKeys = {
     "name",          "title",         "aliases",    "extensions",         "interpreters",         "source_name",
     "text_prefix",   "text_prefix_unless", "commands", "version_argv",    "probe_argv",           "steering_environment",
     "steering_files", "uses",         "hooks",      "prepare",            "compile",              "run_argv",
-    "environment",   "files",         "limits",     "hints",      "packages",           "alternative"};
+    "environment",   "files",         "plots",      "limits",             "hints",                "packages",
+    "alternative"};
 // What another toolchain for the same language can have of its own.
 const std::vector<std::string> kAlternativeKeys = {"commands", "version_argv", "probe_argv", "steering_environment",
                                                    "steering_files", "uses", "hooks", "prepare", "compile",
-                                                   "run_argv", "environment", "files", "limits", "packages"};
+                                                   "run_argv", "environment", "files", "plots", "limits", "packages"};
 
 // The placeholders that may stand in a place, and the languages that {tool:…} may name.
 struct Allowed {
@@ -285,6 +286,21 @@ Result<RunnerSpec> read_runner(const Reader& reader, const TomlValue& document) 
   if (const TomlValue* limits = document.find("limits")) {
     if (!limits->is(Kind::table)) return reader.error(*limits, "limits is a section").with_hint("write [limits]");
     spec.limits = SBX_TRY(parse_native_section(*limits, "limits", reader.name));
+  }
+
+  if (const TomlValue* table = document.find("plots")) {
+    if (!table->is(Kind::table)) return reader.error(*table, "plots is a section").with_hint("write [plots]");
+    SBX_TRY(reader.only_keys(*table, {"files", "prepare", "thorough_for", "environment", "search_paths"}));
+    RunnerPlots plots;
+    plots.files = SBX_TRY(reader.texts(*table, "files"));
+    for (const std::string& file : plots.files)
+      if (embedded_file("policies/lang/hooks/" + file) == nullptr)
+        return reader.error(*table->find("files"), quoted(file) + " is none of the hooks that sbx brings");
+    plots.prepare = SBX_TRY(reader.command(*table, "prepare", {{tool, tool_dir, prepared}, spec.uses}));
+    plots.thorough_for = SBX_TRY(reader.texts(*table, "thorough_for"));
+    plots.environment = SBX_TRY(reader.text_map(*table, "environment"));
+    plots.search_paths = SBX_TRY(reader.text_map(*table, "search_paths"));
+    spec.plots = std::move(plots);
   }
 
   if (const TomlValue* hints = document.find("hints")) {

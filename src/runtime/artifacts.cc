@@ -14,6 +14,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <utility>
 
 #include "base/sys.h"
 #include "base/text.h"
@@ -31,7 +32,7 @@ constexpr unsigned long long kDestinationBeneath = RESOLVE_BENEATH | RESOLVE_NO_
 
 int64_t nanoseconds(const struct timespec& time) { return int64_t{time.tv_sec} * 1000000000 + time.tv_nsec; }
 
-WalkLimits walk_limits(const ArtifactBounds& bounds) { return {bounds.max_scan, bounds.max_depth}; }
+WalkLimits walk_limits(const ArtifactBounds& bounds) { return {bounds.max_scan, bounds.max_depth, bounds.private_tree}; }
 
 class Sha256 {
  public:
@@ -143,6 +144,37 @@ Result<UniqueFd> open_destination_directory(int destination_fd, const std::strin
   return current;
 }
 
+// A file of a directory of the destination under a temporary name, removed unless it is kept.
+class NewFile {
+ public:
+  static Result<NewFile> make(int directory, mode_t mode) {
+    for (unsigned attempt = 0;; ++attempt) {
+      std::string name = ".sbx-copy-" + std::to_string(::getpid()) + "-" + std::to_string(attempt);
+      Result<UniqueFd> made = sys::openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
+      if (made.ok()) return NewFile(directory, std::move(name), made.take());
+      if (made.error().errnum() != EEXIST || attempt > 1000) return made.take_error();
+    }
+  }
+  NewFile(NewFile&& other) noexcept
+      : directory_(other.directory_), name_(std::exchange(other.name_, "")), fd_(std::move(other.fd_)) {}
+  ~NewFile() {
+    if (!name_.empty()) ::unlinkat(directory_, name_.c_str(), 0);  // nothing can be done about a failure here
+  }
+  int fd() const { return fd_.get(); }
+  // rename(2) replaces a link instead of following it, and refuses to replace a directory.
+  Status keep_as(const std::string& name, const std::string& what) {
+    if (::renameat(directory_, name_.c_str(), directory_, name.c_str()) != 0) return Error::from_errno(errno, what);
+    name_.clear();
+    return {};
+  }
+
+ private:
+  NewFile(int directory, std::string name, UniqueFd fd) : directory_(directory), name_(std::move(name)), fd_(std::move(fd)) {}
+  int directory_;
+  std::string name_;
+  UniqueFd fd_;
+};
+
 // Copies one file into `directory` under a temporary name and renames it into place. Returns "" or the reason why the
 // source was refused; an Error concerns the destination.
 Result<std::string> copy_file(int source_root, const Artifact& artifact, int directory, const std::string& name) {
@@ -154,41 +186,17 @@ Result<std::string> copy_file(int source_root, const Artifact& artifact, int dir
   }
   if (static_cast<uint64_t>(info.st_size) != artifact.size) return std::string("not copied: its size has changed");
 
-  UniqueFd target;
-  std::string temporary;
-  for (unsigned attempt = 0;; ++attempt) {
-    temporary = ".sbx-copy-" + std::to_string(::getpid()) + "-" + std::to_string(attempt);
-    // The umask of the caller applies to the final mode too: it is theirs to say who may read.
-    const mode_t mode = (info.st_mode & S_IXUSR) != 0 ? 0755 : 0644;
-    Result<UniqueFd> made = sys::openat(directory, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
-    if (made.ok()) {
-      target = made.take();
-      break;
-    }
-    if (made.error().errnum() != EEXIST || attempt > 1000) return made.take_error();
-  }
-  struct RemoveUnlessKept {
-    int directory;
-    const std::string& name;
-    bool kept = false;
-    ~RemoveUnlessKept() {
-      if (!kept) ::unlinkat(directory, name.c_str(), 0);  // nothing can be done about a failure here
-    }
-  } temporary_file{directory, temporary};
-
+  // The umask of the caller applies to the final mode too: it is theirs to say who may read.
+  NewFile target = SBX_TRY(NewFile::make(directory, (info.st_mode & S_IXUSR) != 0 ? 0755 : 0644));
   Sha256 hash;
   auto sink = [&](const char* bytes, size_t size) -> Status {
     hash.update(bytes, size);
-    return sys::write_all(target.get(), std::string_view(bytes, size));
+    return sys::write_all(target.fd(), std::string_view(bytes, size));
   };
   const std::string problem = SBX_TRY_CTX(read_exactly(source.value().get(), artifact.size, sink), quoted_path(artifact.path));
   if (!problem.empty()) return "not copied: it " + problem;
   if (hash.finish() != artifact.sha256) return std::string("not copied: its content has changed");
-  // rename(2) replaces a link instead of following it, and refuses to replace a directory.
-  if (::renameat(directory, temporary.c_str(), directory, name.c_str()) != 0) {
-    return Error::from_errno(errno, "put artifact " + quoted_path(artifact.path) + " in place");
-  }
-  temporary_file.kept = true;
+  SBX_TRY(target.keep_as(name, "put artifact " + quoted_path(artifact.path) + " in place"));
   return std::string();
 }
 
@@ -362,6 +370,15 @@ Status copy_artifacts(int dirfd, ArtifactList& list, int destination_fd, const A
   }
   if (first_error.has_value()) return *std::move(first_error);
   return {};
+}
+
+Status put_artifact(int destination_fd, const std::string& path, std::string_view content) {
+  const std::string frame = "put artifact " + quoted_path(path) + " in place";
+  const std::string parent = parent_of(path);
+  const UniqueFd directory = SBX_TRY_CTX(open_destination_directory(destination_fd, parent), frame);
+  NewFile target = SBX_TRY_CTX(NewFile::make(directory.get(), 0644), frame);
+  SBX_TRY_CTX(sys::write_all(target.fd(), content), frame);
+  return target.keep_as(parent.empty() ? path : path.substr(parent.size() + 1), frame);
 }
 
 // ---- MIME types ----------------------------------------------------------------------------------------------

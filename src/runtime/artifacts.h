@@ -26,6 +26,7 @@ struct ArtifactBounds {
   uint64_t max_bytes = uint64_t{256} << 20;  // copied and hashed, all files together
   size_t max_depth = 32;
   size_t max_scan = 100000;               // directory entries looked at
+  bool private_tree = false;              // the sandbox's own: WalkLimits::give_back_rights
 };
 
 struct Artifact {
@@ -73,6 +74,9 @@ Result<UniqueFd> open_artifacts_destination(const std::string& destination);
 // whose size or content is no longer what was listed is refused and noted. Copies what it can; the Error is the first
 // that concerned the destination.
 Status copy_artifacts(int dirfd, ArtifactList& list, int destination_fd, const ArtifactBounds& bounds);
+
+// Puts a file of this content at the relative path `path` below the destination, with the same care, mode 0644.
+Status put_artifact(int destination_fd, const std::string& path, std::string_view content);
 
 // MIME type of a file that starts with `head` (512 bytes suffice) and is called `name`, which only chooses among text
 // formats. "application/octet-stream" for unknown bytes, "application/x-empty" for none.

@@ -25,6 +25,7 @@
 #include "policy/resolve.h"
 #include "runtime/choose_cgroup.h"
 #include "runtime/compile_step.h"
+#include "runtime/digest.h"
 #include "runtime/explain.h"
 #include "runtime/hints.h"
 #include "runtime/jvm.h"
@@ -44,6 +45,7 @@ namespace {
 
 constexpr Millis kProbeTime{10000};
 constexpr Bytes kProbeOutput{65536};
+constexpr size_t kSearchedText = 65536;  // of the program: imports stand at its head
 constexpr Millis kPrepareTime{600000};
 constexpr Bytes kPrepareMemory{uint64_t{4} << 30};
 constexpr Bytes kPrepareDisk{uint64_t{1} << 30};
@@ -76,12 +78,37 @@ struct Step {
   std::vector<std::pair<std::string, std::string>> environment;
 };
 
+// In front of what the policies and the caller put there.
+void put_search_paths(const std::map<std::string, std::string>& paths, SandboxSpec& spec) {
+  for (const auto& [name, value] : paths) {
+    const std::string begin = name + "=";
+    const auto entry = std::find_if(spec.environment.begin(), spec.environment.end(),
+                                    [&](const std::string& variable) { return starts_with(variable, begin); });
+    if (entry == spec.environment.end()) {
+      spec.environment.push_back(begin + value);
+    } else if (entry->size() == begin.size()) {
+      *entry += value;
+    } else {
+      entry->insert(begin.size(), value + ":");
+    }
+  }
+}
+
 // A runner, or the alternative of it that is used, and where its tools are.
 struct FoundTools {
   const RunnerSpec* runner = nullptr;  // borrowed
   Toolchain tool;
   std::map<std::string, Toolchain> used;  // by the language's name
 };
+
+// The first `limit` bytes at most, the descriptor's offset left alone.
+Result<std::string> read_head(int fd, size_t limit) {
+  std::string text(limit, '\0');
+  const ssize_t got = ::pread(fd, text.data(), limit, 0);
+  if (got < 0) return Error::from_errno(errno, "read the program");
+  text.resize(static_cast<size_t>(got));
+  return text;
+}
 
 class Execution {
  public:
@@ -108,6 +135,7 @@ class Execution {
   Status place_files();
   Status find_tool();
   Status prepare_tool();
+  std::string prepared_by(const RunnerSpec& runner, const std::vector<FsOp>& hooks);
   Status choose_command();
   Status add_arguments_environment();
 
@@ -130,6 +158,12 @@ class Execution {
   void describe(const SandboxSpec& spec, Report& report) const;
   void explain(const SandboxSpec& spec, Outcome& outcome) const;
   void note_outcome(const char* what, const Outcome& outcome) const;
+  // Nobody would see them otherwise, and the program runs as if there were no hooks.
+  bool wants_plots() const {
+    return request_.plots && wants_artifacts() && language_.runner != nullptr && language_.runner->plots.has_value();
+  }
+  Status add_plot_hooks(Step& step, std::vector<FsOp>& extra);
+  void gather_plots(int directory, Report& report) const;
   // A limit as the layers have it; nullopt when there is none.
   template <typename Unit>
   std::optional<Unit> limit_of(const char* key) const {
@@ -141,8 +175,8 @@ class Execution {
 
   // Runs the compile step, or takes what it made before. False: it failed, and the report says so.
   Result<bool> compile(const StepValues& values, Report& report, std::vector<Product>& products);
+  Result<Report> run_step(Step step, std::vector<FsOp> extra, Report report);
   void not_compiled(Report& report, const std::string& failure) const;
-  Result<Report> run_step(const Step& step, std::vector<FsOp> extra, Report report);
   void sweep(Report& report) const;
   void gather_artifacts(RunResult& result, Report& report);
   void add_hints(Report& report) const;
@@ -736,14 +770,9 @@ Status Execution::find_tool() {
   return {};
 }
 
-// What the tools need besides themselves: [files], and what [prepare] makes once, where the steps of this run see it.
-Status Execution::prepare_tool() {
-  const RunnerSpec& runner = *language_.runner;
-  if (!runner.files.empty()) tool_mounts_.emplace_back(DirOp{kFilesDirectory, 0755});
-  for (const auto& [name, text] : runner.files) {
-    tool_mounts_.emplace_back(FileOp{join_path(kFilesDirectory, name), text, 0644});
-  }
-  if (!runner.prepare.has_value()) return {};
+// The host directory with what `runner`, which has `prepare`, makes once; "" : there is none. `hooks`: what is to be
+// seen in that sandbox besides the toolchain.
+std::string Execution::prepared_by(const RunnerSpec& runner, const std::vector<FsOp>& hooks) {
   PrepareRequest wanted;
   wanted.runner = &runner;
   wanted.tool = &toolchain_;
@@ -758,6 +787,7 @@ Status Execution::prepare_tool() {
     ResolveInput input;
     input.rootfs = rootfs_;
     input.extra = tool_mounts_;
+    input.extra.insert(input.extra.end(), hooks.begin(), hooks.end());
     input.extra.emplace_back(PrivateDirOp{kPreparedDirectory, 0755});
     input.argv = argv;
     input.exec_path = argv[0];
@@ -787,7 +817,18 @@ Status Execution::prepare_tool() {
     }
     return std::move(result.kept_directories[0]);
   };
-  const std::string directory = prepared_directory(wanted, run, [this](const std::string& line) { note(line); });
+  return prepared_directory(wanted, run, [this](const std::string& line) { note(line); });
+}
+
+// What the tools need besides themselves: [files], and what [prepare] makes once, where the steps of this run see it.
+Status Execution::prepare_tool() {
+  const RunnerSpec& runner = *language_.runner;
+  if (!runner.files.empty()) tool_mounts_.emplace_back(DirOp{kFilesDirectory, 0755});
+  for (const auto& [name, text] : runner.files) {
+    tool_mounts_.emplace_back(FileOp{join_path(kFilesDirectory, name), text, 0644});
+  }
+  if (!runner.prepare.has_value()) return {};
+  const std::string directory = prepared_by(runner, {});
   if (directory.empty()) {
     // Each step does the work for itself then.
     tool_mounts_.emplace_back(PrivateDirOp{kPreparedDirectory, 0755});
@@ -1139,7 +1180,7 @@ void Execution::sweep(Report& report) const {
 
 void Execution::gather_artifacts(RunResult& result, Report& report) {
   if (!wants_artifacts()) return;
-  const ArtifactBounds bounds;
+  ArtifactBounds bounds;
   int directory = -1;
   const bool overlay = request_.workspace.has_value() && request_.workspace->mode == WorkspaceMode::overlay;
   const bool writable = request_.workspace.has_value() && request_.workspace->mode == WorkspaceMode::read_write;
@@ -1151,10 +1192,11 @@ void Execution::gather_artifacts(RunResult& result, Report& report) {
       return;
     }
     directory = guarded_[0].directory.get();
-  } else if (!result.kept_directories.empty() && result.kept_directories[0].valid()) {
+  } else if ((workspace_.empty() || overlay) && !result.kept_directories.empty() && result.kept_directories[0].valid()) {
     directory = result.kept_directories[0].get();
   }
   if (directory < 0) return;
+  bounds.private_tree = !writable;
 
   std::vector<std::string> exclude;
   if (!request_.exec && workspace_.empty()) exclude.push_back(program_.name);
@@ -1180,6 +1222,54 @@ void Execution::gather_artifacts(RunResult& result, Report& report) {
   if (report.exit_status == 0) report.exit_status = 1;  // what was asked for is not there
 }
 
+Status Execution::add_plot_hooks(Step& step, std::vector<FsOp>& extra) {
+  const RunnerPlots& plots = *language_.runner->plots;
+  std::vector<FsOp> hooks = {DirOp{kHooksDirectory, 0755}};
+  std::string all;
+  for (const std::string& name : plots.files) {
+    const std::string_view* content = embedded_file("policies/lang/hooks/" + name);
+    if (content == nullptr) return Error(ErrorKind::internal, "the hook '" + name + "' is not embedded");
+    hooks.emplace_back(FileOp{join_path(kHooksDirectory, name), std::string(*content), 0644});
+    all += *content;
+  }
+  std::string directory;
+  if (!plots.prepare.empty()) {
+    RunnerSpec preparing = *language_.runner;
+    // The digest is there to tell the hooks of one sbx from those of another.
+    preparing.prepare = RunnerPrepare{plots.prepare, {{"SBX_HOOKS", sha256_hex(all)}}};
+    const Result<std::string> text = read_head(program_.content.get(), kSearchedText);
+    const auto mentioned = [&](const std::string& word) { return text.ok() && text.value().find(word) != std::string::npos; };
+    if (std::any_of(plots.thorough_for.begin(), plots.thorough_for.end(), mentioned)) {
+      preparing.prepare->environment.emplace("SBX_THOROUGH", "1");
+    }
+    directory = prepared_by(preparing, hooks);
+  }
+  if (directory.empty()) {
+    extra.insert(extra.end(), hooks.begin(), hooks.end());
+  } else {
+    BindOp bind;
+    bind.source = directory;
+    bind.target = kHooksDirectory;
+    bind.no_links = true;
+    bind.origin = language_.runner->origin;
+    extra.emplace_back(std::move(bind));
+  }
+  extra.emplace_back(PrivateDirOp{kPlotsDirectory, 0755});
+  step.environment.emplace_back("SBX_PLOTS", kPlotsDirectory);
+  step.environment.insert(step.environment.end(), plots.environment.begin(), plots.environment.end());
+  return {};
+}
+
+void Execution::gather_plots(int directory, Report& report) const {
+  Result<PlotList> plots = collect_plots(directory, artifacts_directory_.get(), PlotBounds{});
+  if (plots.ok()) {
+    report.plots = plots.take();
+    return;
+  }
+  report.artifact_notes.push_back("the plots could not be kept: " + plots.error().text());
+  if (report.exit_status == 0) report.exit_status = 1;
+}
+
 void Execution::add_hints(Report& report) const {
   HintContext context;
   context.request = &request_;
@@ -1195,13 +1285,16 @@ void Execution::add_hints(Report& report) const {
   report.hints.insert(report.hints.end(), std::make_move_iterator(lines.begin()), std::make_move_iterator(lines.end()));
 }
 
-Result<Report> Execution::run_step(const Step& step, std::vector<FsOp> extra, Report report) {
+Result<Report> Execution::run_step(Step step, std::vector<FsOp> extra, Report report) {
+  if (wants_plots()) SBX_TRY(add_plot_hooks(step, extra));
   SandboxSpec spec = SBX_TRY(make_spec(step, std::move(extra), false));
+  if (wants_plots()) put_search_paths(language_.runner->plots->search_paths, spec);
   net_ = spec.net;
   RunOptions options;
   options.stdio = stdio_;
   const bool rewritten_box = !request_.workspace.has_value() || request_.workspace->mode == WorkspaceMode::overlay;
-  if (wants_artifacts() && rewritten_box) options.keep_directories = {kBoxDirectory};
+  if (wants_artifacts() && rewritten_box) options.keep_directories.emplace_back(kBoxDirectory);
+  if (wants_plots()) options.keep_directories.emplace_back(kPlotsDirectory);
   options.cgroups = SBX_TRY(cgroups());
   note_spec(spec);
 
@@ -1216,6 +1309,9 @@ Result<Report> Execution::run_step(const Step& step, std::vector<FsOp> extra, Re
   report.exit_status = exit_status(report.outcome);
   sweep(report);
   gather_artifacts(result, report);
+  if (wants_plots() && !result.kept_directories.empty() && result.kept_directories.back().valid()) {
+    gather_plots(result.kept_directories.back().get(), report);
+  }
   add_hints(report);
   return report;
 }

@@ -13,6 +13,7 @@
 #include "policy/layer.h"
 #include "runtime/artifacts.h"
 #include "runtime/outcome.h"
+#include "runtime/plots.h"
 #include "runtime/sandbox.h"
 
 namespace sbx::runtime {
@@ -60,6 +61,7 @@ struct RunRequest {
   std::string artifacts_directory;       // --artifacts DIR; "" : not copied out
   bool want_result = false;              // --result or --json: hash and list artifacts
   std::string result_directory;          // where --result goes, a real path; "" : to no file
+  bool plots = true;                     // false: --no-plots
   bool capture_streams = false;          // --json
   bool allow_sensitive_mount = false;
   bool allow_sensitive_write = false;
@@ -89,6 +91,7 @@ struct Report {
   int exit_status = 125;
   ArtifactList artifacts;
   std::vector<std::string> artifact_notes;
+  PlotList plots;
   std::vector<std::string> hints;        // one line each
   std::string policy_digest;             // sha256 over spec_text() of the resolved spec
   std::vector<std::pair<std::string, std::string>> policy_origins;

@@ -251,6 +251,23 @@ Json artifact_json(const Artifact& artifact) {
   return json;
 }
 
+Json plot_json(const Plot& plot) {
+  const auto number = [](uint32_t value) { return value; };
+  Json json;
+  json["index"] = plot.index;
+  json["library"] = text_or_null(plot.library);
+  json["title"] = text_or_null(plot.title);
+  json["format"] = plot.format;
+  json["mime"] = plot.mime;
+  json["size"] = plot.size;
+  json["width"] = or_null(plot.width, number);
+  json["height"] = or_null(plot.height, number);
+  json["sha256"] = plot.sha256;
+  json["file"] = text_or_null(plot.file);
+  json["data"] = plot.file.empty() ? Json(base64_encode(plot.content)) : Json(nullptr);
+  return json;
+}
+
 Json compile_json(const CompileReport& compile) {
   const Outcome& outcome = compile.outcome;
   Json json;
@@ -329,6 +346,10 @@ std::string result_json(const Report& report, bool with_streams) {
   json["artifacts"] = std::move(artifacts);
   json["artifacts_dropped"] = text_list(report.artifacts.dropped);
   json["artifact_notes"] = text_list(report.artifact_notes);
+  Json plots = Json::array();
+  for (const Plot& plot : report.plots.plots) plots.push_back(plot_json(plot));
+  json["plots"] = std::move(plots);
+  json["plots_dropped"] = text_list(report.plots.dropped);
   json["isolation"] = isolation_json(outcome.isolation);
   Json origins = Json::object();
   for (const auto& [key, origin] : report.policy_origins) origins[key] = origin;
@@ -353,6 +374,8 @@ std::string error_json(const Error& error, int exit_status) {
   json["artifacts"] = Json::array();
   json["artifacts_dropped"] = Json::array();
   json["artifact_notes"] = Json::array();
+  json["plots"] = Json::array();
+  json["plots_dropped"] = Json::array();
   json["isolation"] = nullptr;
   json["policy"] = nullptr;
   return dump(json);

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -58,6 +59,21 @@ Result<std::vector<std::string>> read_names(int fd, size_t budget, bool* cut) {
   return names;
 }
 
+// Without an error: what cannot be read then says so itself.
+void give_back(int fd, const struct stat& info) {
+  const mode_t wanted = S_ISDIR(info.st_mode) ? S_IRUSR | S_IXUSR : S_IRUSR;
+  if ((!S_ISDIR(info.st_mode) && !S_ISREG(info.st_mode)) || (info.st_mode & wanted) == wanted || info.st_uid != ::geteuid()) return;
+  // By the descriptor's entry in /proc: fchmod(2) refuses O_PATH.
+  (void)::chmod(("/proc/self/fd/" + std::to_string(fd)).c_str(), (info.st_mode & 07777) | wanted);
+}
+
+void give_back(int parent_fd, const std::string& name, const struct stat& seen) {
+  if ((seen.st_mode & S_IRUSR) != 0 && (!S_ISDIR(seen.st_mode) || (seen.st_mode & S_IXUSR) != 0)) return;
+  const Result<UniqueFd> handle = sys::openat2(parent_fd, name, O_PATH | O_NOFOLLOW, 0, kBeneath);
+  struct stat info {};
+  if (handle.ok() && ::fstat(handle.value().get(), &info) == 0) give_back(handle.value().get(), info);
+}
+
 void count(uint64_t& counter, std::string& first, const std::string& what) {
   if (counter++ == 0) first = what;
 }
@@ -107,6 +123,8 @@ Result<WalkReport> walk_tree(int dirfd, const WalkLimits& limits, const WalkVisi
 
   {
     Level root;
+    struct stat info {};
+    if (limits.give_back_rights && ::fstat(dirfd, &info) == 0) give_back(dirfd, info);
     root.fd = SBX_TRY(sys::openat(dirfd, ".", kDirectoryFlags));
     root.info = SBX_TRY(sys::fstat(root.fd.get()));
     SBX_TRY(enter(std::move(root)));
@@ -146,6 +164,7 @@ Result<WalkReport> walk_tree(int dirfd, const WalkLimits& limits, const WalkVisi
       }
       continue;
     }
+    if (limits.give_back_rights) give_back(level.fd.get(), name, info);
     const WalkEntry entry{level.fd.get(), name, info, level.info, stack.size(), path};
     if (!visitor.entry(entry) || !S_ISDIR(info.st_mode)) continue;
     if (stack.size() >= limits.max_depth) {

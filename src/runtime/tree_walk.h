@@ -26,6 +26,9 @@ namespace sbx::runtime {
 struct WalkLimits {
   size_t max_scan = 100000;  // entries looked at, all directories together
   size_t max_depth = 32;     // an entry directly below the root has depth 1; directories of this depth are not entered
+  // The tree is the sandbox's own and goes away with it: where the payload took the owner's right to read away, and we
+  // are that owner (an ordinary user's sandbox), it is given back.
+  bool give_back_rights = false;
 };
 
 struct WalkEntry {

@@ -509,10 +509,10 @@ def unmet_need(context, needs):
     return None
 
 
-def load_python_cases(pattern="*_cases.py"):
+def load_python_cases(folder, pattern="*_cases.py"):
     import importlib.util
-    sys.path.insert(0, str(TESTS / "integration"))
-    for path in sorted((TESTS / "integration").glob(pattern)):
+    sys.path.insert(0, str(folder))
+    for path in sorted(folder.glob(pattern)):
         spec = importlib.util.spec_from_file_location(path.stem, path)
         module = importlib.util.module_from_spec(spec)
         sys.modules[path.stem] = module

@@ -126,6 +126,28 @@ Report full_report() {
   link.note = "link, not followed";
   report.artifacts.artifacts = {file, link, named};
   report.artifacts.dropped = {"1 listed without digest"};
+
+  Plot inside;
+  inside.index = 1;
+  inside.library = "matplotlib";
+  inside.title = "two\nlines";
+  inside.format = "png";
+  inside.mime = "image/png";
+  inside.sha256 = std::string(64, 'd');
+  inside.size = 3;
+  inside.width = 640;
+  inside.height = 480;
+  inside.content = "\x89PN";
+  Plot copied = inside;
+  copied.index = 2;
+  copied.library.clear();
+  copied.title.clear();
+  copied.width.reset();
+  copied.height.reset();
+  copied.content.clear();
+  copied.file = "sbx-plots/002.png";
+  report.plots.plots = {inside, copied};
+  report.plots.dropped = {"plots beyond the first 100: 1"};
   return report;
 }
 
