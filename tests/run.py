@@ -172,8 +172,8 @@ def expected_skips(path):
     return found
 
 
-def main():
-    parser = argparse.ArgumentParser(description="Runs the integration cases against the real binary.")
+def add_options(parser):
+    """The options of every driver of cases."""
     parser.add_argument("--binary", default=str(harness.ROOT / "build" / "sbx"))
     parser.add_argument("--probe", default="", help="default: tests/probe beside the binary")
     parser.add_argument("--as", dest="identities", default="root,user")
@@ -185,10 +185,18 @@ def main():
     parser.add_argument("--skips", default="", help="write `case: reason` of skipped cases to this file")
     parser.add_argument("--check-skips", action="append", default=[], metavar="FILE", help="fail unless exactly these cases are skipped; repeatable")
     parser.add_argument("--slowest", type=int, default=0, help="print the N slowest cases")
-    options = parser.parse_args()
 
+
+def main():
+    parser = argparse.ArgumentParser(description="Runs the integration cases against the real binary.")
+    add_options(parser)
+    options = parser.parse_args()
     cases = [directory_case(p.parent) for p in sorted((harness.TESTS / "integration").glob("*/cmd"))]
-    cases += harness.load_python_cases()
+    return drive(cases + harness.load_python_cases(), options)
+
+
+def drive(cases, options):
+    """Runs what the options ask for of these cases; the exit status."""
     if options.pattern:
         wanted = re.compile(options.pattern)
         cases = [c for c in cases if wanted.search(c.name) or wanted.search(c.sentence)]
