@@ -12,6 +12,7 @@ status and, where it is compiled, compile-error. Lines that begin with "@@ " are
     @@ in                    standard input (default: empty)
     @@ args                  arguments, one a line
     @@ flags                 options of `sbx run`, one a line
+    @@ policy                a policy that is used as well
     @@ out                   what stdout is, exactly (default: empty)
     @@ match                 instead of out: regular expressions, each must match somewhere in stdout
     @@ err                   regular expressions, each must match somewhere in stderr
@@ -40,7 +41,7 @@ import run  # noqa: E402
 from harness import Case, Failure, Skip  # noqa: E402
 
 EVERY_LANGUAGE = ("hello", "stdin", "arguments", "status")
-SECTIONS = ("program", "in", "args", "flags", "out", "match", "err", "status", "verdict")
+SECTIONS = ("program", "in", "args", "flags", "policy", "out", "match", "err", "status", "verdict")
 SECONDS = 120  # JVMs on a busy machine
 
 
@@ -49,7 +50,7 @@ class Trial:
 
     def __init__(self, name):
         self.name, self.file, self.program = name, "", b""
-        self.input, self.args, self.flags = b"", [], []
+        self.input, self.args, self.flags, self.policy = b"", [], [], b""
         self.out, self.match, self.err, self.status, self.verdict = b"", [], [], "0", "exited"
 
 
@@ -73,8 +74,8 @@ def parse_cases(text, name):
             trials[-1].file, trials[-1].program = rest, body.encode()
         elif word == "in":
             trials[-1].input = body.encode()
-        elif word == "out":
-            trials[-1].out = body.encode()
+        elif word in ("out", "policy"):
+            setattr(trials[-1], word, body.encode())
         elif word in ("status", "verdict"):
             setattr(trials[-1], word, rest)
         else:
@@ -102,7 +103,8 @@ def check_trial(t, language, trial, result, by_text):
         name = trial.file or "main" + (entry["extensions"] or [""])[0]
         t.file("source/" + name, trial.program)
         source, behind = [str(t.dir / "source" / name)], trial.args
-    done = t.sbx("run", *trial.flags, "--lang", language, *source, *behind, stdin=trial.input, result=result)
+    flags = trial.flags + (["--policy", t.file("policy.toml", trial.policy)] if trial.policy else [])
+    done = t.sbx("run", *flags, "--lang", language, *source, *behind, stdin=trial.input, result=result)
     problems = []
     if trial.status == "failure":
         if done.status == 0:
