@@ -16,7 +16,7 @@ constexpr PlaceholderName kPlaceholders[] = {
     {Placeholder::src_dir, "src_dir"},     {Placeholder::stem, "stem"},         {Placeholder::sources, "sources"},
     {Placeholder::out, "out"},             {Placeholder::out_dir, "out_dir"},   {Placeholder::main, "main"},
     {Placeholder::prepared, "prepared"},   {Placeholder::args, "args"},         {Placeholder::flags, "flags"},
-    {Placeholder::memory_mb, "memory_mb"}, {Placeholder::cpus, "cpus"},
+    {Placeholder::files, "files"},         {Placeholder::memory_mb, "memory_mb"}, {Placeholder::cpus, "cpus"},
 };
 
 bool is_percent(const std::string& text) {

@@ -29,12 +29,13 @@ struct HintPattern {
 //   {out}, {out_dir}          the program to build and its directory, /run/sbx/build; {out} is {out_dir}/{stem}
 //   {main}                    the class that holds the entry point (hook "jvm-main-class")
 //   {prepared}                the directory that [prepare] filled
+//   {files}                   the directory with the texts of [files]
 //   {args}, {flags}           whole words: the payload's arguments; the --compile-flag values
 //   {memory_mb}, {memory_mb:70}   the step's memory limit, or 70 percent of it, in MiB
 //   {cpus}                    the step's limit of CPUs, rounded up
 //
 // A word or a variable that names a limit which is not set is left out.
-enum class Placeholder { tool, tool_dir, src, src_dir, stem, sources, out, out_dir, main, prepared, args, flags, memory_mb, cpus };
+enum class Placeholder { tool, tool_dir, src, src_dir, stem, sources, out, out_dir, main, prepared, files, args, flags, memory_mb, cpus };
 struct PlaceholderUse {
   Placeholder which = Placeholder::tool;
   std::string parameter;  // what follows the colon; "" : nothing
@@ -49,6 +50,10 @@ bool is_whole_word(Placeholder which);
 struct RunnerCompile {
   std::vector<std::string> argv;
   std::map<std::string, std::string> environment;
+  // glob(7) patterns of all host files that the result depends on beside source and compiler: headers, libraries, the
+  // compiler's parts. While their state and all else is the same, the step is not run again. Empty: always run.
+  std::vector<std::string> watch;
+  std::vector<std::string> uncached_words;  // a source that holds one of them is always compiled: "__TIME__"
   bool operator==(const RunnerCompile&) const = default;
 };
 
@@ -90,6 +95,7 @@ struct RunnerSpec {
   std::optional<RunnerCompile> compile;
   std::vector<std::string> run_argv;
   std::map<std::string, std::string> environment;
+  std::map<std::string, std::string> files;       // [files]: small texts that the tools need, by name
   PolicyLayer limits;                             // [limits]: defaults of this language, above those of the default policy
   std::vector<HintPattern> hints;
   std::map<std::string, std::string> packages;  // "debian" → "python3", "fedora" → …

@@ -16,11 +16,11 @@ const std::vector<std::string> kKeys = {
     "name",          "title",         "aliases",    "extensions",         "interpreters",         "source_name",
     "text_prefix",   "text_prefix_unless", "commands", "version_argv",    "probe_argv",           "steering_environment",
     "steering_files", "uses",         "hooks",      "prepare",            "compile",              "run_argv",
-    "environment",   "limits",        "hints",      "packages",           "alternative"};
+    "environment",   "files",         "limits",     "hints",      "packages",           "alternative"};
 // What another toolchain for the same language can have of its own.
 const std::vector<std::string> kAlternativeKeys = {"commands", "version_argv", "probe_argv", "steering_environment",
                                                    "steering_files", "uses", "hooks", "prepare", "compile",
-                                                   "run_argv", "environment", "limits", "packages"};
+                                                   "run_argv", "environment", "files", "limits", "packages"};
 
 // The placeholders that may stand in a place, and the languages that {tool:…} may name.
 struct Allowed {
@@ -231,6 +231,14 @@ Result<RunnerSpec> read_runner(const Reader& reader, const TomlValue& document) 
   }
 
   std::vector<Placeholder> common = {tool, tool_dir, memory_mb, cpus};
+  spec.files = SBX_TRY(reader.text_map(document, "files"));
+  if (const TomlValue* texts = document.find("files")) {
+    for (const TomlValue& item : texts->items)
+      if (item.key.empty() || item.key.front() == '.' || item.key.find('/') != std::string::npos ||
+          item.key.find('\0') != std::string::npos)
+        return Error(ErrorKind::policy, quoted(item.key) + " is no file name").with_origin(toml_key_place(reader.name, item));
+    common.push_back(Placeholder::files);
+  }
   if (const TomlValue* prepare = document.find("prepare")) {
     if (!prepare->is(Kind::table)) return reader.error(*prepare, "prepare is a section").with_hint("write [prepare]");
     SBX_TRY(reader.only_keys(*prepare, {"argv", "environment", "writable"}));
@@ -247,7 +255,7 @@ Result<RunnerSpec> read_runner(const Reader& reader, const TomlValue& document) 
   const TomlValue* compile = document.find("compile");
   if (compile != nullptr && !(compile->is(Kind::boolean) && !compile->boolean)) {
     if (!compile->is(Kind::table)) return reader.error(*compile, "compile is a section").with_hint("write [compile]");
-    SBX_TRY(reader.only_keys(*compile, {"argv", "environment"}));
+    SBX_TRY(reader.only_keys(*compile, {"argv", "environment", "watch", "uncached_words"}));
     common.insert(common.end(), {out, out_dir});
     Allowed allowed{common, spec.uses};
     allowed.which.push_back(flags);
@@ -255,6 +263,12 @@ Result<RunnerSpec> read_runner(const Reader& reader, const TomlValue& document) 
     step.argv = SBX_TRY(reader.command(*compile, "argv", allowed));
     if (step.argv.empty()) return reader.error(*compile, "compile without argv");
     step.environment = SBX_TRY(reader.environment(*compile, allowed));
+    step.watch = SBX_TRY(reader.texts(*compile, "watch"));
+    for (const std::string& pattern : step.watch)
+      if (pattern.empty() || pattern.front() != '/')
+        return reader.error(*compile->find("watch"), quoted(pattern) + " is no absolute path")
+            .with_hint("write paths of the host, such as \"/usr/include\"; * and ? match within a name");
+    step.uncached_words = SBX_TRY(reader.texts(*compile, "uncached_words"));
     spec.compile = std::move(step);
   }
   Allowed run{common, spec.uses};

@@ -1,7 +1,7 @@
 // Theory of operation. A request goes through fixed stages, each a method of Execution, in the order of run():
 //
 //   requirements → policies → workspace and mounts → program and language → files placed → toolchain
-//   → [compile: a sandbox of its own, its products copied out] → run: a sandbox → artifacts, sweep → hints
+//   → [compile: the build cache, or a sandbox of its own, its products copied out] → run: a sandbox → artifacts, sweep → hints
 //
 // Up to the toolchain nothing of the request's has run, and failures come back as Error. The compile step and the run
 // are two sandboxes from the same layers; what goes from one to the other goes through descriptors of the supervisor,
@@ -28,10 +28,12 @@
 #include "runtime/compile_step.h"
 #include "runtime/hints.h"
 #include "runtime/jvm.h"
+#include "runtime/prepared.h"
 #include "runtime/program.h"
 #include "runtime/runner.h"
 #include "runtime/spec_text.h"
 #include "runtime/toolchain.h"
+#include "runtime/toolchain_paths.h"
 #include "runtime/workspace.h"
 
 extern char** environ;
@@ -41,6 +43,9 @@ namespace {
 
 constexpr Millis kProbeTime{10000};
 constexpr Bytes kProbeOutput{65536};
+constexpr Millis kPrepareTime{600000};
+constexpr Bytes kPrepareMemory{uint64_t{4} << 30};
+constexpr Bytes kPrepareDisk{uint64_t{1} << 30};
 
 std::map<std::string, std::string> process_environment() {
   std::map<std::string, std::string> result;
@@ -109,6 +114,7 @@ class Execution {
   Status choose_program();
   Status place_files();
   Status find_tool();
+  Status prepare_tool();
   Status choose_command();
   Status add_arguments_environment();
 
@@ -116,6 +122,7 @@ class Execution {
   Result<std::map<std::string, Toolchain>> find_used(const RunnerSpec& runner, const ProbeRunner& probe) const;
   Result<FoundTools> find_tools(const RunnerSpec& runner, const ProbeRunner& probe) const;
   ToolchainRequest toolchain_request(const RunnerSpec* runner) const;
+  std::string cache_directory() const;
   Result<SandboxSpec> make_spec(const Step& step, std::vector<FsOp> extra, bool compiling) const;
   Status plan_stdio();
   std::string inside_path_of(const std::string& host_path) const;
@@ -135,7 +142,7 @@ class Execution {
   }
   bool wants_artifacts() const { return request_.want_result || !request_.artifacts_directory.empty(); }
 
-  // Runs the compile step. False: it failed, and the report says so.
+  // Runs the compile step, or takes what it made before. False: it failed, and the report says so.
   Result<bool> compile(const StepValues& values, Report& report, std::vector<Product>& products);
   void not_compiled(Report& report, const std::string& failure) const;
   Result<Report> run_step(const Step& step, std::vector<FsOp> extra, Report report);
@@ -537,13 +544,15 @@ ToolchainRequest Execution::toolchain_request(const RunnerSpec* runner) const {
   wanted.venv = request_.venv;
   wanted.working_directory = caller_directory_;
   wanted.environment = environment_;
-  const auto cache = environment_.find("XDG_CACHE_HOME");
-  if (cache != environment_.end() && starts_with(cache->second, "/")) {
-    wanted.cache_directory = normalize_path(cache->second + "/sbx");
-  } else if (!facts_.home.empty()) {
-    wanted.cache_directory = facts_.home + "/.cache/sbx";
-  }
+  wanted.cache_directory = cache_directory();
   return wanted;
+}
+
+// The caller's own; "": none.
+std::string Execution::cache_directory() const {
+  const auto cache = environment_.find("XDG_CACHE_HOME");
+  if (cache != environment_.end() && starts_with(cache->second, "/")) return normalize_path(cache->second + "/sbx");
+  return facts_.home.empty() ? "" : facts_.home + "/.cache/sbx";
 }
 
 // Runs what finds an interpreter: the default policy, nothing of the caller's but the mounts that the finder names.
@@ -552,10 +561,15 @@ ProbeRunner Execution::probe_runner() {
     if (probe.argv.empty()) return Error(ErrorKind::internal, "a probe without a command");
     ResolveInput input;
     input.rootfs = rootfs_;
+    if (!probe.working_directory.empty() && probe.working_directory != "/") {
+      input.working_directory = probe.working_directory;
+      const Result<std::string> real = sys::realpath(probe.working_directory);
+      // Rustup looks at the name of the directory that it is called in.
+      if (!real.ok() || !is_system_path(real.value())) input.extra.emplace_back(DirOp{probe.working_directory, 0755});
+    }
     for (const BindOp& mount : probe.mounts) input.extra.emplace_back(mount);
     input.argv = probe.argv;
     input.exec_path = probe.argv[0];
-    if (!probe.working_directory.empty()) input.working_directory = probe.working_directory;
     SandboxSpec spec = SBX_TRY(resolve(base_layers_, facts_, input));
     // A shim needs the caller's PATH and choice of version, whatever the policy says of them.
     for (const std::string& variable : probe.environment) {
@@ -585,6 +599,12 @@ ProbeRunner Execution::probe_runner() {
     return Error(ErrorKind::not_found, "'" + printable(probe.argv[0]) + "' " + what +
                                            (tail.empty() ? "" : ": " + printable(tail)));
   };
+}
+
+// Where the tool's companions lie: behind the links of /usr/bin, which may lead to another version for each of them.
+std::string tool_directory(const Toolchain& tool) {
+  const Result<std::string> real = sys::realpath(tool.executable);
+  return dir_name(real.ok() && is_system_path(real.value()) ? real.value() : tool.executable);
 }
 
 // The tools of the languages that `runner` uses as well, with what they need to be seen.
@@ -659,6 +679,74 @@ Status Execution::find_tool() {
     toolchain_.path_prepend.insert(toolchain_.path_prepend.end(), used.path_prepend.begin(), used.path_prepend.end());
     toolchain_.environment.merge(used.environment);
     note("tool " + used.executable + ", by " + used.origin);
+  }
+  return {};
+}
+
+// What the tools need besides themselves: [files], and what [prepare] makes once, where the steps of this run see it.
+Status Execution::prepare_tool() {
+  const RunnerSpec& runner = *language_.runner;
+  if (!runner.files.empty()) tool_mounts_.emplace_back(DirOp{kFilesDirectory, 0755});
+  for (const auto& [name, text] : runner.files) {
+    tool_mounts_.emplace_back(FileOp{join_path(kFilesDirectory, name), text, 0644});
+  }
+  if (!runner.prepare.has_value()) return {};
+  PrepareRequest wanted;
+  wanted.runner = &runner;
+  wanted.tool = &toolchain_;
+  wanted.values.tool = toolchain_.executable;
+  wanted.values.tool_directory = tool_directory(toolchain_);
+  wanted.values.tools = tools_;
+  wanted.values.memory = kPrepareMemory;
+  wanted.cache_directory = toolchain_request(&runner).cache_directory;
+  const PrepareRunner run = [&](const std::vector<std::string>& argv,
+                                const std::vector<std::pair<std::string, std::string>>& environment) -> Result<UniqueFd> {
+    if (observer_.progress) observer_.progress("preparing " + runner.title + ", once for this toolchain");
+    ResolveInput input;
+    input.rootfs = rootfs_;
+    input.extra = tool_mounts_;
+    input.extra.emplace_back(PrivateDirOp{kPreparedDirectory, 0755});
+    input.argv = argv;
+    input.exec_path = argv[0];
+    input.environment.assign(toolchain_.environment.begin(), toolchain_.environment.end());
+    input.environment.insert(input.environment.end(), environment.begin(), environment.end());
+    input.path_prepend = toolchain_.path_prepend;
+    SandboxSpec spec = SBX_TRY(resolve(base_layers_, facts_, input));
+    spec.limits.wall = kPrepareTime;
+    spec.limits.memory = kPrepareMemory;
+    spec.limits.disk = kPrepareDisk;
+    spec.limits.file_size = kPrepareDisk;
+    spec.net = NetMode::none;
+    RunOptions options;
+    options.stdio.out.capture = options.stdio.err.capture = true;
+    options.stdio.out.capture_limit = options.stdio.err.capture_limit = kProbeOutput.value;
+    options.keep_directories = {kPreparedDirectory};
+    RunResult result = engine_(spec, facts_, options);
+    if (observer_.progress) observer_.progress("");
+    note_outcome("prepare", result.outcome);
+    const Outcome& outcome = result.outcome;
+    if (outcome.setup_error.has_value()) return *outcome.setup_error;
+    if (outcome.verdict != Verdict::exited || outcome.exit_code != 0 || result.kept_directories.empty()) {
+      std::string tail(trim(outcome.err.kept));
+      if (tail.size() > 256) tail = tail.substr(tail.size() - 256);
+      return Error(ErrorKind::not_found, std::string(verdict_name(outcome.verdict)) + ", status " +
+                                             std::to_string(outcome.exit_code) + (tail.empty() ? "" : ": " + printable(tail)));
+    }
+    return std::move(result.kept_directories[0]);
+  };
+  const std::string directory = prepared_directory(wanted, run, [this](const std::string& line) { note(line); });
+  if (directory.empty()) {
+    // Each step does the work for itself then.
+    tool_mounts_.emplace_back(PrivateDirOp{kPreparedDirectory, 0755});
+  } else if (runner.prepare->writable) {
+    tool_mounts_.emplace_back(OverlayOp{directory, kPreparedDirectory, runner.origin});
+  } else {
+    BindOp bind;
+    bind.source = directory;
+    bind.target = kPreparedDirectory;
+    bind.no_links = true;
+    bind.origin = runner.origin;
+    tool_mounts_.emplace_back(std::move(bind));
   }
   return {};
 }
@@ -895,10 +983,20 @@ Result<bool> Execution::compile(const StepValues& values, Report& report, std::v
   wish.capture = request_.want_result;
   wish.forward = !request_.capture_streams;
   wish.cgroups = SBX_TRY(cgroups());
+  if (request_.build_cache && !runner.compile->watch.empty() && !cache_directory().empty()) {
+    BuildMemory& memory = wish.memory.emplace();
+    memory.cache_directory = cache_directory();
+    memory.watch = runner.compile->watch;
+    memory.watch.push_back(values.tool);
+    memory.uncached_words = runner.compile->uncached_words;
+    memory.program_fd = program_.content.get();
+    memory.vouched = rootfs_;
+    memory.note = [this](const std::string& line) { note(line); };
+  }
   if (observer_.progress) observer_.progress("compiling " + printable(program_.name));
   CompileResult result = SBX_TRY(run_compile_step(spec, facts_, wish, engine_));
   if (observer_.progress) observer_.progress("");
-  note_outcome("compile", result.report.outcome);
+  if (!result.report.cached) note_outcome("compile", result.report.outcome);
   if (request_.want_result) name_groups(result.report.outcome.denials);
   report.compile = std::move(result.report);
   products = std::move(result.products);
@@ -1057,6 +1155,7 @@ Result<Report> Execution::run() {
   }
 
   SBX_TRY(find_tool());
+  SBX_TRY(prepare_tool());
   const RunnerSpec& runner = *language_.runner;
   report.language = runner.name;
   report.tool = toolchain_.executable;
@@ -1066,6 +1165,7 @@ Result<Report> Execution::run() {
 
   StepValues values;
   values.tool = toolchain_.executable;
+  values.tool_directory = tool_directory(toolchain_);
   values.tools = tools_;
   values.source = source_;
   values.sources = sources_;

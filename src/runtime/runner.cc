@@ -61,7 +61,7 @@ Result<std::optional<std::string>> expand_word(const std::string& word, const St
         result += other->second;
         break;
       }
-      case Placeholder::tool_dir: result += dir_name(values.tool); break;
+      case Placeholder::tool_dir: result += values.tool_directory; break;
       case Placeholder::src: result += values.source; break;
       case Placeholder::src_dir: result += dir_name(values.source); break;
       case Placeholder::stem: result += output_name(base_name(values.source)); break;
@@ -69,6 +69,7 @@ Result<std::optional<std::string>> expand_word(const std::string& word, const St
       case Placeholder::out_dir: result += kBuildDirectory; break;
       case Placeholder::main: result += values.main_class; break;
       case Placeholder::prepared: result += kPreparedDirectory; break;
+      case Placeholder::files: result += kFilesDirectory; break;
       case Placeholder::memory_mb: {
         if (!values.memory) return std::optional<std::string>();
         const uint64_t percent = use->parameter.empty() ? 100 : SBX_TRY(parse_integer(use->parameter));

@@ -19,6 +19,7 @@ namespace sbx::runtime {
 // Where the compiled program is built, and where sources lie that are not part of the working directory.
 inline constexpr char kBuildDirectory[] = "/run/sbx/build";
 inline constexpr char kPreparedDirectory[] = "/run/sbx/prepared";
+inline constexpr char kFilesDirectory[] = "/run/sbx/files";
 inline constexpr char kSourceDirectory[] = "/run/sbx/src";
 inline constexpr char kBoxDirectory[] = "/box";
 
@@ -47,6 +48,7 @@ const RunnerSpec* runner_of_command(std::span<const RunnerSpec> runners, const s
 // What the placeholders of a runner's argv stand for (policy/runner_spec.h lists them).
 struct StepValues {
   std::string tool;
+  std::string tool_directory;
   std::map<std::string, std::string> tools;  // {tool:LANGUAGE}
   std::string source;                  // {src}; {src_dir} is its directory, {stem} its name without the extension
   std::vector<std::string> sources;

@@ -100,6 +100,7 @@ TEST_CASE("limits reach the command, and what names a limit that is not set is l
   StepValues values;
   values.source = "/box/a.b.java";
   values.tool = "/opt/jdk/bin/javac";
+  values.tool_directory = "/opt/jdk/bin";
   values.tools["javascript"] = "/usr/bin/node";
   values.sources = {"/box/a.b.java", "/box/c d.java"};
   const std::vector<std::string> words = {"{tool_dir}/java", "-Xmx{memory_mb:75}m", "-c{cpus}", "{stem}", "{tool:javascript}",
