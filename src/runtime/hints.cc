@@ -344,7 +344,9 @@ std::vector<std::string> make_hints(const HintContext& context) {
     case Verdict::compile_failed:
     case Verdict::setup_failed: break;
   }
-  if (hints.empty() && outcome.verdict == Verdict::exited) text_hints(context, outcome.stderr_tail, hints);
+  // Runtimes abort when their heap is full (Node.js, std::bad_alloc), and say so first.
+  const bool aborted = outcome.verdict == Verdict::signaled && outcome.signal == SIGABRT && outcome.limits_hit.empty();
+  if (aborted || (hints.empty() && outcome.verdict == Verdict::exited)) text_hints(context, outcome.stderr_tail, hints);
   // Many programs try a call and do well without it: told last, and only as what it is.
   denial_hint(request, outcome, hints);
   return hints;

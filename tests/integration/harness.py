@@ -26,6 +26,7 @@ ROOT = TESTS.parent
 HOSTILE = TESTS / "hostile"
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 TEST_USER = "sbxtest"
+shared_cache = None  # a directory: cases of one identity share a cache below it instead of having one each
 
 
 class Failure(AssertionError):
@@ -175,6 +176,12 @@ class Context:
         for name in ("cache", "config"):
             os.mkdir(self.dir / name, 0o700)
             self.own(self.dir / name)
+        if shared_cache:
+            folder = pathlib.Path(shared_cache) / identity.label
+            if not folder.exists():
+                folder.mkdir(mode=0o700, exist_ok=True)
+                self.own(folder)
+            self.base_env["XDG_CACHE_HOME"] = str(folder)
 
     # -- files of the identity's own
 
