@@ -28,10 +28,12 @@ A language whose toolchain is missing is skipped by name; one that --require nam
 import argparse
 import functools
 import json
+import os
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
@@ -173,7 +175,14 @@ def main():
         if missing:
             print(f"FAIL not installed: {', '.join(missing)} (tools/install-deps.sh languages more-languages)")
             return 1
-    return run.drive(cases, options)
+    # What a toolchain needs once (Go's standard library, compiled) is made once for all cases.
+    cache = tempfile.mkdtemp(prefix="sbx-cache-")
+    os.chmod(cache, 0o755)
+    harness.shared_cache = cache
+    try:
+        return run.drive(cases, options)
+    finally:
+        run.remove_tree(cache)
 
 
 if __name__ == "__main__":
