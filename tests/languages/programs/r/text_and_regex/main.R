@@ -1,0 +1,22 @@
+# Strings: regular expressions, dates, sprintf, a word count from stdin, recursion and closures.
+lines <- readLines(file("stdin"), encoding = "UTF-8")
+words <- unlist(strsplit(tolower(lines), "[^[:alpha:]]+"))
+counts <- sort(table(words[nzchar(words)]), decreasing = TRUE)
+top <- head(counts[order(-counts, names(counts), method = "radix")], 3)
+cat(sprintf("%-8s %d", names(top), as.integer(top)), sep = "\n")
+cat("\n")
+text <- "from 2024-01-31 to 2024-12-25, call 555-1234"
+print(regmatches(text, gregexpr("[0-9]{4}-[0-9]{2}-[0-9]{2}", text))[[1]])
+print(sub("([0-9]{4})-([0-9]{2})-([0-9]{2})", "\\3.\\2.\\1", text))
+days <- as.Date(c("2024-01-31", "2024-12-25"))
+cat(format(days, "%d/%m/%y"), "apart:", as.integer(diff(days)), "\n")
+cat(nchar("größe"), nchar("größe", "bytes"), toupper("größe"), paste(rev(strsplit("größe", "")[[1]]), collapse = ""), "\n")
+counter <- function() { n <- 0; function(by = 1) { n <<- n + by; invisible(n) } }
+count <- counter()
+for (i in 1:3) count(i)
+cat("counted", count(0), "\n")
+hanoi <- function(n, a = "a", b = "b", c = "c") if (n == 0) 0 else hanoi(n - 1, a, c, b) + 1 + hanoi(n - 1, c, b, a)
+cat("moves", hanoi(8), "\n")
+result <- tryCatch(stop("broken on purpose"), error = function(e) paste("caught:", conditionMessage(e)), finally = cat("finally\n"))
+cat(result, "\n")
+print(do.call(rbind, Map(function(k, v) data.frame(key = k, value = v), c("a", "b"), c(1, 2))), row.names = FALSE)
