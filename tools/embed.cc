@@ -1,5 +1,5 @@
-// embed OUT.cc LIST: writes a source file that holds the TOML files named in LIST, one path a line, relative to the
-// working directory: as they are and parsed. It defines embedded_file() and embedded_files() of policy/loader.h and
+// embed OUT.cc LIST: writes a source file that holds the files named in LIST, one path a line, relative to the working
+// directory, as they are; and those that are TOML parsed, too. It defines embedded_file() and embedded_files() of policy/loader.h and
 // embedded_code() of policy/toml_code.h.
 #include <algorithm>
 #include <cstdio>
@@ -70,9 +70,13 @@ int main(int argc, char** argv) {
     out += ",\n";
     append_literal(out, content);
     out += ",\n";
-    const sbx::Result<sbx::TomlValue> document = sbx::parse_toml(content, path);
-    if (!document.ok()) return fail(document.error().text());
-    append_literal(out, sbx::encode_toml(document.value()));
+    std::string code;
+    if (path.ends_with(".toml")) {
+      const sbx::Result<sbx::TomlValue> document = sbx::parse_toml(content, path);
+      if (!document.ok()) return fail(document.error().text());
+      code = sbx::encode_toml(document.value());
+    }
+    append_literal(out, code);
     out += "\n  },\n";
   }
   out +=

@@ -21,6 +21,7 @@ bool holds(const ArgumentTest& test, uint64_t argument) {
     case Op::masked_equal: return (got & test.mask) == value;
     case Op::masked_not_equal: return (got & test.mask) != value;
     case Op::any_bit: return (got & test.mask) != 0;
+    case Op::start: return false;  // addresses that only the start of the payload knows
   }
   return false;
 }
