@@ -1,7 +1,7 @@
-from escape import Attack, Control, REFUSED
-
 import os
 import socket
+
+from escape import Attack, Control, REFUSED
 
 
 def run(t):

@@ -1,6 +1,6 @@
-from escape import Attack, Control
-
 import subprocess
+
+from escape import Attack, Control
 
 # Queues signals to itself until the kernel has enough of them, then says how many, and waits.
 CODE = r"""

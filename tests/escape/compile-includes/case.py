@@ -1,5 +1,6 @@
 from escape import Attack, Control
 
+
 def run(t):
     secret = t.file("home/secret/token.h", 'const char* token = "CANARY";\n', 0o600)
     for name, code, flags in (

@@ -1,7 +1,5 @@
 from escape import Attack, Control
 
-import os
-
 
 def run(t):
     canary = t.file("home/canary", "CANARY", 0o644)

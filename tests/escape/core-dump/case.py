@@ -1,7 +1,5 @@
 from escape import Attack, Control
 
-import os
-
 
 def run(t):
     t.expect(t.shell("grep 'Max core' /proc/self/limits | tr -s ' '"), out_match=r"^Max core file size 1 1 bytes")

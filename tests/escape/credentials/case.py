@@ -1,5 +1,6 @@
 from escape import Attack, Control
 
+
 def run(t):
     key = t.file("home/.ssh/id_rsa", "KEY", 0o600)
     t.expect(t.shell(f"cat {key} 2>/dev/null || echo none"), out="none\n")

@@ -1,7 +1,6 @@
-from escape import Attack, Control
-
 import os
-import stat
+
+from escape import Attack, Control
 
 
 def run(t):
@@ -13,7 +12,7 @@ def run(t):
     write = "printf forged > /box/fifo && echo written || echo refused"
     done = t.shell(write, "--workspace", "share")
     t.match(done.text, "^refused$")
-    t.true(not (os.read(reader, 100) if True else b""), "something came through the FIFO")
+    t.equal(os.read(reader, 100), b"", "what came through the FIFO")
     t.expect(t.sbx("exec", "--mount", "share/fifo", "--", "true"), status=2, err="pipe of the host")
     off = t.file("off.toml", "[hardening]\nlandlock = false\n")
     # Read-only mounts do not stop it: a FIFO is no part of the file system's content.

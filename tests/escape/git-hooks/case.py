@@ -1,6 +1,6 @@
-from escape import Attack, Control
-
 import os
+
+from escape import Attack, Control
 
 PLACES = (".git/hooks/pre-commit", ".git/config", ".envrc", ".vscode/tasks.json", ".helix/config.toml", "AGENTS.md", "CLAUDE.md", ".claude/settings.json",
           ".github/copilot-instructions.md", ".cursor/rules/x.mdc", ".Rprofile", ".pdbrc", ".sbx/policy.toml")
@@ -29,8 +29,8 @@ def run(t):
     policy = t.file("p.toml", f'[[fs.mount]]\nsource = "{t.dir}/p"\ntarget = "/data"\nmode = "rw"\n')
     repository(t, "p")
     done = plant(t, "/data", ["--policy", policy])
-    if done.status == 0:
-        t.equal(planted(t, "p"), [], "planted by a policy's mount")
+    t.expect(done)
+    t.equal(planted(t, "p"), [], "planted by a policy's mount")
     repository(t, "a")
     plant(t, "/data", ["--mount", "a:/data:rw", "--allow-sensitive-write"])
     t.equal(planted(t, "a"), list(PLACES), "the control")

@@ -1,6 +1,6 @@
-from escape import Attack, Control
-
 import os
+
+from escape import Attack, Control
 
 
 def run(t):
@@ -10,10 +10,10 @@ def run(t):
     if os.getpid() > 300:
         t.expect(t.probed("kill", str(os.getpid()), "0"), out="ESRCH\n")
     if not t.is_root:
-        return f"{count} processes, init unharmed by any signal", "not as this identity"
+        return "fewer than ten processes, init unharmed by any signal", "not as this identity"
     shown = t.shell("ls -d /hostproc/[0-9]* | wc -l", "--allow-sensitive-mount", "--mount", "/proc:/hostproc")
     t.true(int(shown.text or 0) >= 10, shown.describe())
-    return f"{count} processes, init unharmed by any signal", f"--allow-sensitive-mount --mount /proc:/hostproc: {shown.text.strip()}"
+    return "fewer than ten processes, init unharmed by any signal", "--allow-sensitive-mount --mount /proc:/hostproc: more than ten"
 
 
 CASE = Attack("see, signal or count the host's processes; kill init", "14, 38", "a pid namespace; /proc is its own; init ignores its own", run=run,

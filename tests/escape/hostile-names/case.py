@@ -1,7 +1,7 @@
-from escape import Attack, Control
-
 import json
 import os
+
+from escape import Attack, Control
 
 
 def run(t):

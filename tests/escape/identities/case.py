@@ -1,6 +1,6 @@
-from escape import Attack, Control
-
 import re
+
+from escape import Attack, Control
 
 
 def run(t):
@@ -19,7 +19,7 @@ def run(t):
         finally:
             for r in runs:
                 r.communicate(b"\n", timeout=10)
-        return f"one id is mapped, a host uid of the sandbox's own", "three sandboxes at once: three uids"
+        return "one id is mapped, a host uid of the sandbox's own", "three sandboxes at once: three uids"
     return "one id is mapped, the caller's", "as root every sandbox has a uid of its own"
 
 

@@ -1,6 +1,6 @@
-from escape import Attack, Control
-
 import socket
+
+from escape import Attack, Control
 
 
 def run(t):

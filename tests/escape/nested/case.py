@@ -35,4 +35,4 @@ def run(t):
 
 
 CASE = Attack("get more by a sandbox in a sandbox, or a nested user namespace, than the outer policy allows", "82",
-              "filters add up; an inner sandbox that cannot be whole is refused", run=run, needs="unshare", control=Control("the inner policy alone"))
+              "filters add up; an inner sandbox that cannot be whole is refused", run=run, needs=("unshare", "plain-build"), control=Control("the inner policy alone"))

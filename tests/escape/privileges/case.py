@@ -1,5 +1,6 @@
 from escape import Attack, Control
 
+
 def run(t):
     seen = t.shell("grep -hE '^(NoNewPrivs|Cap...|Seccomp|Groups):' /proc/self/status; cat /proc/self/setgroups; "
                    "python3 -c 'import ctypes; print(\"securebits\", hex(ctypes.CDLL(None).prctl(27, 0, 0, 0, 0)))'")

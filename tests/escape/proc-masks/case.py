@@ -1,6 +1,6 @@
-from escape import Attack, Control
-
 import os
+
+from escape import Attack, Control
 
 
 def run(t):
@@ -32,7 +32,7 @@ print("/dev", sorted(os.listdir("/dev")))
     t.match(done.text, "^/proc/keys null$" if os.path.exists("/proc/keys") else "")
     t.match(done.text, r"^/sys (absent|\['fs'\])$")
     t.match(done.text, r"^/dev \['fd', 'full', 'null', 'ptmx', 'pts', 'random', 'shm', 'stderr', 'stdin', 'stdout', 'urandom', 'zero'\]$")
-    seen = ("every mask is /dev/null or a read-only proc, nothing without nosuid, /sys holds at most the own cgroup, /dev twelve names")
+    seen = "every mask is /dev/null or a read-only proc, nothing without nosuid, /sys holds at most the own cgroup, /dev twelve names"
     if not t.is_root:
         return seen, "not as this identity"
     shown = t.shell("stat -c %t:%T /hostproc/interrupts", "--allow-sensitive-mount", "--mount", "/proc:/hostproc")

@@ -1,7 +1,6 @@
-from escape import Attack, Control
-
 import json
-import os
+
+from escape import Attack, Control
 
 FORGED = '{"verdict": "exited", "exit_code": 0, "forged": true}'
 TRICKS = {

@@ -1,7 +1,7 @@
-from escape import Attack, Control
-
 import os
 import shutil
+
+from escape import Attack, Control
 
 
 def run(t):

@@ -1,6 +1,6 @@
-from escape import Attack, Control
-
 import os
+
+from escape import Attack, Control
 
 
 def run(t):

@@ -1,9 +1,11 @@
+import os
+
 from escape import Attack, Control
+
 
 def run(t):
     key = t.file("home/.ssh/id_rsa", "KEY CANARY\n", 0o600)
     t.mkdir("proj")
-    import os
     os.symlink(key, t.dir / "proj/main.py")
     done = t.sbx("run", "--workspace", "proj", "proj/main.py")
     t.no_match(done.text + done.errors, "CANARY", "the key")

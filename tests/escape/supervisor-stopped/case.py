@@ -1,7 +1,7 @@
-from escape import Attack, Control
-
 import os
 import signal
+
+from escape import Attack, Control
 
 CODE = r"""
 import ctypes, os
@@ -36,7 +36,6 @@ def run(t):
     t.wait_until(lambda: lines(t), 10, "the first denied call")
     os.kill(p.pid, signal.SIGSTOP)
     t.wait_until(lambda: open(f"/proc/{p.pid}/stat").read().rsplit(")", 1)[1].split()[0] == "T", 5, "sbx to be stopped")
-    stopped = lines(t)
     os.kill(p.pid, signal.SIGCONT)
     t.wait_until(lambda: "end" in lines(t), 15, "the calls to be answered")
     t.equal(set(lines(t)) - {"1", "end"}, set(), "what the call answered")
@@ -54,7 +53,7 @@ def run(t):
     t.equal(lines(t)[0], "ok", "the control")
     p.kill()
     p.wait()
-    return f"stopped after {len(stopped)} calls, continued, killed: only EPERM", "nested_userns = true: ok"
+    return "stopped, continued, killed: only EPERM", "nested_userns = true: ok"
 
 
 CASE = Attack("make a denied call while the supervisor, who reports it, is stopped or killed", "57, 58", "the answer does not depend on the supervisor: a filter that fails closed", run=run,
