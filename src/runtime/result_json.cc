@@ -255,6 +255,7 @@ Json compile_json(const CompileReport& compile) {
   json["exit_code"] = exit_code_json(outcome);
   json["signal"] = signal_json(outcome);
   json["argv"] = exact_list(compile.argv);
+  json["cached"] = compile.cached;
   json["limits_hit"] = limits_hit_json(outcome.limits_hit);
   // The compiler's own output always belongs to its step, captured or not at all.
   json["stdout"] = stream_json(outcome.out, true);
