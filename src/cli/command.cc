@@ -1,8 +1,11 @@
 // Which command it is; what sbx says when it is none.
 #include "cli/command.h"
 
+#include <algorithm>
+
 #include "base/sys.h"
 #include "base/text.h"
+#include "cli/cmd_policy.h"
 #include "cli/output.h"
 #include "version.h"
 
@@ -43,7 +46,24 @@ bool looks_like_file(const std::string& word) {
   return word.find('/') != std::string::npos || word.find('.') != std::string::npos || sys::stat(word).ok();
 }
 
-int wrong_command(const std::string& word) {
+// "sbx python main.py": whether a word names a language.
+bool is_language(const std::string& word) {
+  const Result<std::vector<RunnerSpec>> runners = load_runners(policy_search(), word);
+  if (!runners.ok()) return false;
+  return std::any_of(runners.value().begin(), runners.value().end(), [&](const RunnerSpec& runner) {
+    return runner.name == word || std::find(runner.aliases.begin(), runner.aliases.end(), word) != runner.aliases.end();
+  });
+}
+
+std::string quoted_line(std::span<const std::string> words) {
+  std::string line;
+  for (const std::string& word : words) line += " " + shell_quote(word);
+  return line;
+}
+
+// words[0] stands where a command should; what follows it may tell what was meant.
+int wrong_command(std::span<const std::string> words) {
+  const std::string& word = words[0];
   std::vector<std::string> names;
   for (const Command& command : commands()) names.emplace_back(command.name);
   names.emplace_back("--help");
@@ -51,8 +71,18 @@ int wrong_command(const std::string& word) {
   const std::string near = did_you_mean(word, names);
   const bool option = word[0] == '-';
   std::string hint = "sbx --help lists the commands";
-  if (option) hint = "options follow the command, as in: sbx run " + shell_quote(word) + " FILE";
-  else if (looks_like_file(word)) hint = "to run a file: sbx run " + shell_quote(word);
+  if (option) {
+    hint = "options follow the command, as in: sbx run " + shell_quote(word) + " FILE";
+    for (size_t i = 1; i < words.size(); ++i) {
+      if (words[i] != "run" && words[i] != "exec") continue;
+      hint = "options follow the command: sbx " + words[i] + quoted_line(words.first(i)) + quoted_line(words.subspan(i + 1));
+      break;
+    }
+  } else if (looks_like_file(word)) {
+    hint = "to run a file: sbx run" + quoted_line(words);
+  } else if (near.empty() && is_language(word)) {
+    hint = "the language is an option: sbx run --lang" + quoted_line(words);
+  }
   say_error(Error(ErrorKind::usage, std::string(option ? "unknown option '" : "unknown command '") + printable(word) +
                                         "'" + (near.empty() ? "" : ": did you mean '" + near + "'?"))
                 .with_hint(hint));
@@ -80,7 +110,7 @@ int dispatch(const std::vector<std::string>& words) {
     for (const Command* command : all_commands()) {
       if (name == command->name) return show_help(command->page);
     }
-    return wrong_command(words[2]);
+    return wrong_command(std::span(words).subspan(2));
   }
   for (const Command& command : commands()) {
     if (word == command.name) return command.run({words});
@@ -90,7 +120,7 @@ int dispatch(const std::vector<std::string>& words) {
     say_error(Error(ErrorKind::usage, "the command is an empty word").with_hint("a variable that is not set?"));
     return exit_code_for(ErrorKind::usage);
   }
-  return wrong_command(word);
+  return wrong_command(std::span(words).subspan(1));
 }
 
 std::span<const Command> commands() { return kCommands; }

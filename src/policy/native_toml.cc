@@ -299,26 +299,28 @@ ParsedPolicy read_document(const TomlValue& table, const std::string& section, c
   return parsed;
 }
 
-}  // namespace
-
-Result<PolicyLayer> parse_native_section(const TomlValue& table, const std::string& section, const std::string& name) {
-  ParsedPolicy parsed = read_document(table, section, name);
+Result<PolicyLayer> without_mistakes(ParsedPolicy parsed) {
   if (!parsed.mistakes.empty()) return std::move(parsed.mistakes.front());
   return std::move(parsed.layer);
 }
+
+}  // namespace
 
 ParsedPolicy parse_whole_native_toml(std::string_view text, const std::string& name) {
   Result<TomlValue> document = parse_toml(text, name);
   if (document.ok()) return read_document(document.value(), "", name);
   ParsedPolicy parsed;
-  parsed.mistakes.push_back(document.take_error());
+  parsed.layer.name = name;
+  parsed.mistakes.push_back(document.take_error().with_hint("sbx policy new prints a policy to start from"));
   return parsed;
 }
 
+Result<PolicyLayer> parse_native_section(const TomlValue& table, const std::string& section, const std::string& name) {
+  return without_mistakes(read_document(table, section, name));
+}
+
 Result<PolicyLayer> parse_native_toml(std::string_view text, const std::string& name) {
-  ParsedPolicy parsed = parse_whole_native_toml(text, name);
-  if (!parsed.mistakes.empty()) return std::move(parsed.mistakes.front());
-  return std::move(parsed.layer);
+  return without_mistakes(parse_whole_native_toml(text, name));
 }
 
 }  // namespace sbx

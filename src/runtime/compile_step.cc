@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "runtime/digest.h"
 #include "runtime/program.h"
+#include "runtime/progress.h"
 #include "runtime/runner.h"
 #include "runtime/spec_text.h"
 

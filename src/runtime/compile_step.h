@@ -35,7 +35,7 @@ struct CompileWish {
   bool capture = false;          // keep the compiler's output for the result
   bool forward = false;          // show it on stderr
   CgroupParent* cgroups = nullptr;
-  Progress* progress = nullptr;  // borrowed: shown while the compiler runs, gone before anything of its own is
+  Progress* progress = nullptr;  // borrowed; ended before the compiler's first word is shown
   std::function<void(const std::string&)> show_call;  // as in RunOptions
 };
 

@@ -159,7 +159,8 @@ void text_hints(const HintContext& context, std::string_view tail, std::vector<s
   const std::string mark = "judging by the program's own message, ";
   const std::string sibling = missing_sibling(tail, context.siblings);
   if (!sibling.empty()) {
-    hints.push_back("'" + printable(sibling) + "' stands beside the program but was not shared; share the directory: " +
+    const char* where = request.exec ? "' is in this directory, which was not shared; share it: " : "' stands beside the program but was not shared; share the directory: ";
+    hints.push_back("'" + printable(sibling) + where +
                     remedy(request, {"--workspace", context.source_directory_shown}));
     return;
   }

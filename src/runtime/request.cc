@@ -32,6 +32,7 @@
 #include "runtime/prepared.h"
 #include "runtime/progress.h"
 #include "runtime/program.h"
+#include "runtime/progress.h"
 #include "runtime/runner.h"
 #include "runtime/spec_text.h"
 #include "runtime/toolchain.h"
@@ -530,7 +531,23 @@ Status Execution::open_artifacts() {
 }
 
 Status Execution::choose_program() {
-  program_ = SBX_TRY(read_program(request_.program));
+  Result<Program> program = read_program(request_.program);
+  if (!program.ok()) {
+    // "sbx run python main.py": the FILE that is missing is the name of a language.
+    const std::string& word = request_.program.value;
+    const bool missing = request_.program.kind == ProgramSource::Kind::file && !request_.arguments.empty() && !sys::lstat(word).ok();
+    if (missing && request_.language.empty()) {
+      const std::vector<RunnerSpec> runners = SBX_TRY(load_runners(search_, word));
+      const bool language = std::any_of(runners.begin(), runners.end(), [&](const RunnerSpec& runner) {
+        return runner.name == word || std::find(runner.aliases.begin(), runner.aliases.end(), word) != runner.aliases.end();
+      });
+      if (language) {
+        return program.take_error().with_hint("the language is an option: sbx run --lang " + shell_quote(word) + " " + shell_quote(request_.arguments[0]));
+      }
+    }
+    return program.take_error();
+  }
+  program_ = program.take();
   // One language is cheaper to read than all. Only when that one does not do (an alias in another case, an unknown
   // word) the whole list is needed, for the choice or for the error's text.
   std::string mention = request_.language;
@@ -950,6 +967,13 @@ Status Execution::choose_command() {
     note("command " + toolchain_.executable + ", by " + toolchain_.origin);
     return {};
   }
+  // On no PATH, but here: a source file that is not shared, most likely.
+  const Result<struct stat> here = sys::stat(word);
+  if (workspace_.empty() && request_.files.empty() && here.ok() && S_ISREG(here.value().st_mode)) {
+    return Error(ErrorKind::not_found, "'" + printable(word) + "' is a file here, and no command")
+        .with_hint("source code runs with: sbx run " + shell_quote(word) + "; a program with: sbx exec --file " + shell_quote(word) + " -- " +
+                   shell_quote("./" + word));
+  }
   return {};
 }
 
@@ -1280,6 +1304,11 @@ void Execution::add_hints(Report& report) const {
     context.source_directory = dir_name(program_.host_path);
     context.source_directory_shown = dir_name(request_.program.value);
     context.siblings = names_beside(context.source_directory, program_.name);
+  }
+  if (request_.exec && workspace_.empty() && report.exit_status != 0 && !caller_directory_.empty()) {
+    context.source_directory = caller_directory_;
+    context.source_directory_shown = ".";
+    context.siblings = names_beside(caller_directory_, "");
   }
   std::vector<std::string> lines = make_hints(context);
   report.hints.insert(report.hints.end(), std::make_move_iterator(lines.begin()), std::make_move_iterator(lines.end()));

@@ -81,7 +81,7 @@ PLANNED = ("open_tree", "move_mount", "mount_setattr", "mkdirat", "symlinkat", "
            "setresgid", "capset", "landlock_add_rule", "landlock_restrict_self", "dup3", "setgroups", "ppoll")
 
 
-@case("-vv lists the calls that the child makes: as many of each kind as a trace sees", needs="strace", seconds=60)
+@case("-vv lists the calls that the child makes: as many of each kind as a trace sees", needs=("strace", "plain-build"), seconds=60)
 def calls(t):
     t.mkdir("w/.git/hooks")
     t.file("w/.git/HEAD")
