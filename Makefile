@@ -5,7 +5,7 @@
 #   make all                  everything: tests, probes and benchmark programs too
 #   make test                 unit, lint and integration tests, leaks, inside against outside, system calls: six minutes
 #   make asan-test            unit and integration tests with AddressSanitizer and UndefinedBehaviorSanitizer
-#   make test-containers      real containers, made with podman, as root: two minutes; make test-guest-containers: one that owns its
+#   make test-containers      real containers, made with podman, as root: a minute and a half; make test-guest-containers: one that owns its
 #                             cgroup, in a virtual machine: ten
 #   make install PREFIX=/usr/local DESTDIR=
 #   make lint asan bench fuzz clean
