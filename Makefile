@@ -7,7 +7,7 @@
 #   make test-guest           cases and leaks in virtual machines with systemd and all cgroup v2 controllers (Debian 12 and 13)
 #   make asan-test            unit and integration tests with AddressSanitizer and UndefinedBehaviorSanitizer
 #   make cross-arm64          build-arm64/sbx for aarch64, and the unit tests that need no kernel of its own under emulation
-#   make test-containers      real containers, made with podman, as root: two minutes; make test-guest-containers: one that owns its
+#   make test-containers      real containers, made with podman, as root: a minute and a half; make test-guest-containers: one that owns its
 #                             cgroup, in a virtual machine: ten
 #   make install PREFIX=/usr/local DESTDIR=
 #   make reference            docs/commands.md, docs/policy-keys.md and docs/schema/policy-v1.json anew, from the tables

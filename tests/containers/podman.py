@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import tarfile
+import time
 
 import harness
 
@@ -181,7 +182,10 @@ class Podman:
         return self.call(self.podman(*words, "/bin/sh", "-c", script))
 
     def close(self):
-        """A rootless podman leaves a process that holds its user namespace."""
+        """Waits for podman's own cleaning up; a rootless one leaves a process that holds its user namespace."""
+        deadline = time.monotonic() + 10
+        while harness.processes_with(str(self.folder)) and time.monotonic() < deadline:
+            time.sleep(0.05)
         if not self.user:
             return
         try:
