@@ -5,7 +5,7 @@
 #   make all                  everything: tests, probes and benchmark programs too
 #   make test                 unit, lint and integration tests, leaks, inside against outside, system calls: six minutes
 #   make asan-test            unit and integration tests with AddressSanitizer and UndefinedBehaviorSanitizer
-#   make cross-arm64          build-arm64/sbx for aarch64, and the unit tests that need no kernel of its own under emulation
+#   make cross-arm64          build-arm64/sbx for aarch64
 #   make install PREFIX=/usr/local DESTDIR=
 #   make lint asan bench fuzz clean
 #   make WERROR=ON …          warnings are errors; CHECK_SKIPS=1: only the cases of tests/expected-skips*.txt may be skipped
@@ -96,10 +96,9 @@ cross-arm64: build
 	@tools/install-deps.sh cross
 	@tools/arm64-sysroot.sh build-arm64/sysroot
 	@[ -f build-arm64/build.ninja ] || cmake --preset arm64
-	@cmake --build build-arm64 -j $(JOBS) --target sbx $(if $(CROSS_TESTS),sbx_unit_tests)
+	@cmake --build build-arm64 -j $(JOBS) --target sbx
 	@readelf -h build-arm64/sbx | grep -q AArch64 && ! readelf -d build-arm64/sbx | grep -q NEEDED || { echo "build-arm64/sbx is no static program for aarch64" >&2; exit 1; }
 	@qemu-aarch64-static build-arm64/sbx --version
-	@$(if $(CROSS_TESTS),qemu-aarch64-static build-arm64/sbx_unit_tests -sf='$(CROSS_LEFT_OUT)')
 
 clean:
 	@rm -rf build build-asan build-fuzz build-arm64

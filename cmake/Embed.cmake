@@ -1,10 +1,15 @@
 # sbx_embed(OUT folder…): generated/embedded.cc with every .toml below the folders; OUT is set to its path. It is
 # rebuilt when one of them changes, comes or goes.
+# What reads TOML is part of the tool and of sbx_policy.
+set(TOML_SOURCES src/policy/toml_code.cc src/policy/toml_document.cc)
+add_library(sbx_toml OBJECT ${TOML_SOURCES})
+target_link_libraries(sbx_toml PUBLIC sbx_base)
 if(SBX_HOST_TOOLS)
   add_executable(embed IMPORTED)
   set_target_properties(embed PROPERTIES IMPORTED_LOCATION ${SBX_HOST_TOOLS}/embed)
 else()
-  add_executable(embed tools/embed.cc)
+  add_executable(embed tools/embed.cc $<TARGET_OBJECTS:sbx_toml>)
+  target_link_libraries(embed PRIVATE sbx_base)
   set_target_properties(embed PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tools)
 endif()
 

@@ -13,6 +13,8 @@
 
 namespace sbx {
 
+struct TomlValue;
+
 // A file compiled into the binary, by its path in the source tree ("policies/default.toml"); nullptr: none.
 const std::string_view* embedded_file(std::string_view path);
 std::vector<std::string> embedded_files(std::string_view folder);
@@ -32,6 +34,8 @@ std::vector<std::string> policy_names(const PolicySearch& search);
 // Errors: policy with did-you-mean over the names; the parse error with line and column.
 Result<PolicyLayer> load_policy(const std::string& name_or_file, const PolicySearch& search);
 Result<PolicyLayer> parse_native_toml(std::string_view text, const std::string& name);
+// One section of the same ("limits") where it stands in another document.
+Result<PolicyLayer> parse_native_section(const TomlValue& table, const std::string& section, const std::string& name);
 
 // All languages: embedded ones, overridden and extended by CONFIG/sbx/policies/lang/*.toml. With `mention` (a name, an
 // extension, an interpreter), embedded texts that do not have it in quotes are not even parsed: what is looked for is

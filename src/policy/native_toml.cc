@@ -290,13 +290,16 @@ Status read_table(const Reader& reader, const TomlValue& table, const std::strin
 
 }  // namespace
 
-Result<PolicyLayer> parse_native_toml(std::string_view text, const std::string& name) {
-  const TomlValue document = SBX_TRY(parse_toml(text, name));
+Result<PolicyLayer> parse_native_section(const TomlValue& table, const std::string& section, const std::string& name) {
   const Reader reader{name, name.find('/') != std::string::npos || name.find(".toml") != std::string::npos};
   PolicyLayer layer;
   layer.name = name;
-  SBX_TRY(read_table(reader, document, "", layer));
+  SBX_TRY(read_table(reader, table, section, layer));
   return layer;
+}
+
+Result<PolicyLayer> parse_native_toml(std::string_view text, const std::string& name) {
+  return parse_native_section(SBX_TRY(parse_toml(text, name)), "", name);
 }
 
 }  // namespace sbx

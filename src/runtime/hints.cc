@@ -188,7 +188,18 @@ void text_hints(const HintContext& context, std::string_view tail, std::vector<s
   if (context.runner == nullptr) return;
   for (const HintPattern& pattern : context.runner->hints) {
     if (pattern.pattern.empty() || tail.find(pattern.pattern) == std::string_view::npos) continue;
-    hints.push_back(mark + pattern.hint);
+    std::string line = mark + pattern.hint;
+    if (const KeyRow* row = pattern.raise.empty() ? nullptr : find_key("limits." + pattern.raise); row != nullptr) {
+      const bool compiling = context.report->outcome.verdict == Verdict::compile_failed && context.report->compile;
+      const Limits& limits = compiling ? context.report->compile->limits : context.report->limits;
+      const char* flag = row->flag;
+      if (compiling && pattern.raise == "memory") flag = "--compile-memory";
+      if (compiling && pattern.raise == "time") flag = "--compile-time";
+      if (const std::vector<std::string> flags = raised(pattern.raise, flag, limits); !flags.empty()) {
+        line += "; raise it: " + remedy(request, flags);
+      }
+    }
+    hints.push_back(std::move(line));
     return;
   }
 }

@@ -1,6 +1,7 @@
 #include "runtime/program.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 
@@ -125,6 +126,29 @@ Result<Program> read_program(const ProgramSource& source) {
     case ProgramSource::Kind::standard_input: return from_stdin();
   }
   return Error(ErrorKind::internal, "unknown kind of program");
+}
+
+Result<std::string> program_text(const Program& program) {
+  std::string text(program.size, '\0');
+  size_t at = 0;
+  while (at < text.size()) {
+    const ssize_t got = ::pread(program.content.get(), text.data() + at, text.size() - at, static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return Error::from_errno(got < 0 ? errno : EIO, "read the program");
+    at += static_cast<size_t>(got);
+  }
+  return text;
+}
+
+Status put_prefix(Program& program, const std::string& prefix, const std::string& unless) {
+  if (prefix.empty()) return {};
+  std::string text = SBX_TRY(program_text(program));
+  if (!unless.empty() && text.find(unless) != std::string::npos) return {};
+  Program changed = SBX_TRY(from_bytes(prefix + text));
+  program.content = std::move(changed.content);
+  program.size = changed.size;
+  program.head = std::move(changed.head);
+  return {};
 }
 
 Result<ExtraFile> open_extra_file(const FileArgument& argument) {

@@ -29,6 +29,11 @@ struct Program {
 // source. Each has a hint with the way out. Reading from stdin (fd 0) leaves it at its end.
 Result<Program> read_program(const ProgramSource& source);
 
+// The whole text of a program.
+Result<std::string> program_text(const Program& program);
+// Puts `prefix` before the text of a program that does not hold `unless`.
+Status put_prefix(Program& program, const std::string& prefix, const std::string& unless);
+
 // An extra file, opened for reading: a regular file. Errors: usage.
 struct ExtraFile {
   UniqueFd content;

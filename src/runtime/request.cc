@@ -1,7 +1,7 @@
 // Theory of operation. A request goes through fixed stages, each a method of Execution, in the order of run():
 //
 //   requirements → policies → workspace and mounts → program and language → files placed → toolchain
-//   → [compile: a sandbox of its own, its products copied out] → run: a sandbox → artifacts, sweep → hints
+//   → [compile: the build cache, or a sandbox of its own, its products copied out] → run: a sandbox → artifacts, sweep → hints
 //
 // Up to the toolchain nothing of the request's has run, and failures come back as Error. The compile step and the run
 // are two sandboxes from the same layers; what goes from one to the other goes through descriptors of the supervisor,
@@ -24,8 +24,10 @@
 #include "policy/loader.h"
 #include "policy/resolve.h"
 #include "runtime/choose_cgroup.h"
+#include "runtime/compile_step.h"
 #include "runtime/explain.h"
 #include "runtime/hints.h"
+#include "runtime/jvm.h"
 #include "runtime/program.h"
 #include "runtime/runner.h"
 #include "runtime/spec_text.h"
@@ -39,8 +41,6 @@ namespace {
 
 constexpr Millis kProbeTime{10000};
 constexpr Bytes kProbeOutput{65536};
-constexpr size_t kMostProducts = 256;   // files that a compile step may hand over
-constexpr size_t kProductDepth = 16;
 
 std::map<std::string, std::string> process_environment() {
   std::map<std::string, std::string> result;
@@ -70,45 +70,12 @@ struct Step {
   std::vector<std::pair<std::string, std::string>> environment;
 };
 
-// A file that the compile step made, for the run.
-struct Product {
-  std::string name;  // relative to the build directory
-  UniqueFd content;
-  bool executable = false;
+// A runner, or the alternative of it that is used, and where its tools are.
+struct FoundTools {
+  const RunnerSpec* runner = nullptr;  // borrowed
+  Toolchain tool;
+  std::map<std::string, Toolchain> used;  // by the language's name
 };
-
-// Opens the regular files below `directory`, which a hostile compiler filled: beneath only, no links, no devices
-// (O_NONBLOCK: a FIFO must not hang us), at most kMostProducts of them and `budget` bytes altogether.
-Status collect_products(int directory, const std::string& prefix, size_t depth, uint64_t& budget,
-                        std::vector<Product>& products) {
-  UniqueFd listing = SBX_TRY(sys::openat(directory, ".", O_RDONLY | O_DIRECTORY));
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(listing.get()), ::closedir);
-  if (stream == nullptr) return Error::from_errno(errno, "read the build directory");
-  listing.release();
-  while (const dirent* entry = ::readdir(stream.get())) {
-    const std::string name = entry->d_name;
-    if (name == "." || name == "..") continue;
-    constexpr unsigned long long kBeneath =
-        RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV;
-    Result<UniqueFd> opened =
-        sys::openat2(directory, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW, 0, kBeneath);
-    if (!opened.ok()) continue;  // a link, a socket, an unreadable file: not a product
-    const struct stat info = SBX_TRY(sys::fstat(opened.value().get()));
-    if (S_ISDIR(info.st_mode)) {
-      if (depth == 0) continue;
-      SBX_TRY(collect_products(opened.value().get(), prefix + name + "/", depth - 1, budget, products));
-    } else if (S_ISREG(info.st_mode)) {
-      const uint64_t size = static_cast<uint64_t>(info.st_size);
-      if (products.size() >= kMostProducts || size > budget) {
-        return Error(ErrorKind::resource, "the compiler's output is too large to hand over")
-            .with_hint("the bounds are limits.disk and " + std::to_string(kMostProducts) + " files");
-      }
-      budget -= size;
-      products.push_back({prefix + name, opened.take(), (info.st_mode & S_IXUSR) != 0});
-    }
-  }
-  return {};
-}
 
 class Execution {
  public:
@@ -134,7 +101,10 @@ class Execution {
   Status add_arguments_environment();
 
   ProbeRunner probe_runner();
+  Result<std::map<std::string, Toolchain>> find_used(const RunnerSpec& runner, const ProbeRunner& probe) const;
+  Result<FoundTools> find_tools(const RunnerSpec& runner, const ProbeRunner& probe) const;
   ToolchainRequest toolchain_request(const RunnerSpec* runner) const;
+  std::string cache_directory() const;
   Result<SandboxSpec> make_spec(const Step& step, std::vector<FsOp> extra, bool compiling) const;
   Status plan_stdio();
   std::string inside_path_of(const std::string& host_path) const;
@@ -146,10 +116,18 @@ class Execution {
   void describe(const SandboxSpec& spec, Report& report) const;
   void explain(const SandboxSpec& spec, Outcome& outcome) const;
   void note_outcome(const char* what, const Outcome& outcome) const;
+  // A limit as the layers have it; nullopt when there is none.
+  template <typename Unit>
+  std::optional<Unit> limit_of(const char* key) const {
+    const auto found = merged_.find(key);
+    const Unit* value = found == merged_.end() ? nullptr : std::get_if<Unit>(&found->second.value);
+    return value == nullptr ? std::nullopt : std::optional<Unit>(*value);
+  }
   bool wants_artifacts() const { return request_.want_result || !request_.artifacts_directory.empty(); }
 
-  // Runs the compile step. False: it failed, and the report says so.
+  // Runs the compile step, or takes what it made before. False: it failed, and the report says so.
   Result<bool> compile(const StepValues& values, Report& report, std::vector<Product>& products);
+  void not_compiled(Report& report, const std::string& failure) const;
   Result<Report> run_step(const Step& step, std::vector<FsOp> extra, Report report);
   void sweep(Report& report) const;
   void gather_artifacts(RunResult& result, Report& report);
@@ -167,6 +145,7 @@ class Execution {
   PolicySearch search_;
   std::vector<PolicyLayer> base_layers_;  // the default policy alone: for probes
   std::vector<PolicyLayer> layers_;
+  std::map<std::string, LayerValue> merged_;
   std::vector<FsOp> rootfs_;
   std::string resolv_conf_;
   std::vector<RunnerSpec> runners_;
@@ -192,7 +171,9 @@ class Execution {
   LanguageChoice language_;
   RunnerSpec adhoc_runner_;
   std::string source_;           // path of the program inside
+  std::vector<std::string> sources_;
   Toolchain toolchain_;
+  std::map<std::string, std::string> tools_;  // of the languages that the runner uses as well
   Step command_;                 // exec
   UniqueFd stdin_file_;
   UniqueFd artifacts_directory_;  // --artifacts
@@ -280,10 +261,10 @@ Status Execution::load_policies() {
   layers_.push_back(request_.flags);
   SBX_TRY(add_arguments_environment());
 
-  const std::map<std::string, LayerValue> merged = SBX_TRY(merge_layers(layers_));
+  merged_ = SBX_TRY(merge_layers(layers_));
   const auto text_of = [&](const char* key) {
-    const auto found = merged.find(key);
-    const std::string* text = found == merged.end() ? nullptr : std::get_if<std::string>(&found->second.value);
+    const auto found = merged_.find(key);
+    const std::string* text = found == merged_.end() ? nullptr : std::get_if<std::string>(&found->second.value);
     return text == nullptr ? std::string() : *text;
   };
   if (text_of("net.mode") == "host") resolv_conf_ = host_resolver_config();
@@ -472,7 +453,11 @@ Status Execution::choose_program() {
     language_ = SBX_TRY(choose_language(runners_, request_.language, program_.name, program_.head));
   }
   const RunnerSpec& runner = *language_.runner;
-  if (program_.name.empty()) program_.name = runner.source_name;
+  const bool unnamed = program_.name.empty();
+  if (unnamed) {
+    program_.name = runner.source_name;
+    SBX_TRY(put_prefix(program_, runner.text_prefix, runner.text_prefix_unless));
+  }
   if (!request_.compile_flags.empty() && !runner.compile.has_value()) {
     return Error(ErrorKind::usage, runner.title + " has no compile step, so --compile-flag has no meaning")
         .with_origin("flag --compile-flag")
@@ -481,7 +466,15 @@ Status Execution::choose_program() {
   source_ = inside_path_of(program_.host_path);
   program_shared_ = !source_.empty();
   if (!program_shared_) {
+    if (runner.has_hook(RunnerHook::java_source_name)) {
+      program_.name = java_source_name(SBX_TRY(program_text(program_)), program_.name);
+    }
     source_ = join_path(workspace_.empty() ? kBoxDirectory : kSourceDirectory, program_.name);
+  }
+  if (!runner.limits.values.empty()) {
+    // Above the default policy, below everything that the caller chose.
+    layers_.insert(layers_.begin() + 1, runner.limits);
+    merged_ = SBX_TRY(merge_layers(layers_));
   }
   note("language " + runner.name + ", by " + language_.why);
   return {};
@@ -499,6 +492,7 @@ Status Execution::place_files() {
     placed_.emplace_back(
         CopyFdOp{source_, FdNumber{program_.content.get()}, program_.executable ? uint32_t{0755} : uint32_t{0644}});
   }
+  if (!request_.exec) sources_.push_back(source_);
   std::vector<std::string> directories;
   for (const FileArgument& argument : request_.files) {
     SBX_TRY(check_file_name(argument));
@@ -519,6 +513,7 @@ Status Execution::place_files() {
     }
     placed_.emplace_back(CopyFdOp{place + "/" + argument.name, FdNumber{file.content.get()},
                                   file.executable ? uint32_t{0755} : uint32_t{0644}});
+    if (!request_.exec && is_source_of(*language_.runner, argument.name)) sources_.push_back(place + "/" + argument.name);
     if (private_box) files_in_box_.emplace_back(argument.name, SBX_TRY(sys::dup(file.content.get())));
     held_.push_back(std::move(file.content));
   }
@@ -532,13 +527,15 @@ ToolchainRequest Execution::toolchain_request(const RunnerSpec* runner) const {
   wanted.venv = request_.venv;
   wanted.working_directory = caller_directory_;
   wanted.environment = environment_;
-  const auto cache = environment_.find("XDG_CACHE_HOME");
-  if (cache != environment_.end() && starts_with(cache->second, "/")) {
-    wanted.cache_directory = normalize_path(cache->second + "/sbx");
-  } else if (!facts_.home.empty()) {
-    wanted.cache_directory = facts_.home + "/.cache/sbx";
-  }
+  wanted.cache_directory = cache_directory();
   return wanted;
+}
+
+// The caller's own; "": none.
+std::string Execution::cache_directory() const {
+  const auto cache = environment_.find("XDG_CACHE_HOME");
+  if (cache != environment_.end() && starts_with(cache->second, "/")) return normalize_path(cache->second + "/sbx");
+  return facts_.home.empty() ? "" : facts_.home + "/.cache/sbx";
 }
 
 // Runs what finds an interpreter: the default policy, nothing of the caller's but the mounts that the finder names.
@@ -582,19 +579,79 @@ ProbeRunner Execution::probe_runner() {
   };
 }
 
+// The tools of the languages that `runner` uses as well, with what they need to be seen.
+Result<std::map<std::string, Toolchain>> Execution::find_used(const RunnerSpec& runner, const ProbeRunner& probe) const {
+  std::map<std::string, Toolchain> found;
+  for (const std::string& name : runner.uses) {
+    const std::vector<RunnerSpec> runners = SBX_TRY(load_runners(search_, name));
+    const auto other = std::find_if(runners.begin(), runners.end(),
+                                    [&](const RunnerSpec& candidate) { return candidate.name == name; });
+    if (other == runners.end()) {
+      return Error(ErrorKind::policy, "no language is called '" + printable(name) + "'").with_origin(runner.origin);
+    }
+    ToolchainRequest wanted = toolchain_request(&*other);
+    wanted.choose.clear();
+    wanted.venv.clear();
+    found.emplace(name, SBX_TRY_CTX(find_toolchain(wanted, facts_, probe), runner.title + " needs " + other->title));
+  }
+  return found;
+}
+
+// The first of the runner and its alternatives whose tools are all there. Error: the one of the runner itself.
+Result<FoundTools> Execution::find_tools(const RunnerSpec& runner, const ProbeRunner& probe) const {
+  std::vector<const RunnerSpec*> candidates = {&runner};
+  for (const RunnerSpec& other : runner.alternatives) candidates.push_back(&other);
+  // A path says by its name which of them is meant.
+  if (request_.toolchain.find('/') != std::string::npos) {
+    const std::string name = base_name(request_.toolchain);
+    std::stable_partition(candidates.begin(), candidates.end(), [&](const RunnerSpec* candidate) {
+      return std::find(candidate->commands.begin(), candidate->commands.end(), name) != candidate->commands.end();
+    });
+  }
+  std::optional<Error> first;
+  for (const RunnerSpec* candidate : candidates) {
+    FoundTools tools;
+    tools.runner = candidate;
+    Result<Toolchain> tool = find_toolchain(toolchain_request(candidate), facts_, probe);
+    if (tool.ok()) {
+      tools.tool = tool.take();
+      Result<std::map<std::string, Toolchain>> used = find_used(*candidate, probe);
+      if (used.ok()) {
+        tools.used = used.take();
+        return tools;
+      }
+      if (!first || candidate == &runner) first = used.take_error();
+      continue;
+    }
+    if (!first) first = tool.take_error();
+  }
+  return std::move(*first);
+}
+
 Status Execution::find_tool() {
   const ProbeRunner probe = probe_runner();
-  const ToolchainRequest wanted = toolchain_request(language_.runner);
-  toolchain_ = SBX_TRY(find_toolchain(wanted, facts_, probe));
+  FoundTools found = SBX_TRY(find_tools(*language_.runner, probe));
+  language_.runner = found.runner;
+  toolchain_ = std::move(found.tool);
   if (request_.want_result && toolchain_.version.empty()) {
     // Only said, never needed: a tool that does not tell its version still runs.
-    if (Result<std::string> version = toolchain_version(wanted, toolchain_, probe); version.ok()) {
+    if (Result<std::string> version = toolchain_version(toolchain_request(found.runner), toolchain_, probe); version.ok()) {
       toolchain_.version = version.take();
     }
   }
   for (const BindOp& mount : toolchain_.mounts) tool_mounts_.emplace_back(mount);
   note("tool " + toolchain_.executable + (toolchain_.version.empty() ? "" : " " + toolchain_.version) + ", by " +
        toolchain_.origin);
+  for (auto& [name, used] : found.used) {
+    tools_[name] = used.executable;
+    for (const BindOp& mount : used.mounts) {
+      const FsOp op = mount;
+      if (std::find(tool_mounts_.begin(), tool_mounts_.end(), op) == tool_mounts_.end()) tool_mounts_.push_back(op);
+    }
+    toolchain_.path_prepend.insert(toolchain_.path_prepend.end(), used.path_prepend.begin(), used.path_prepend.end());
+    toolchain_.environment.merge(used.environment);
+    note("tool " + used.executable + ", by " + used.origin);
+  }
   return {};
 }
 
@@ -812,68 +869,45 @@ void Execution::note_outcome(const char* what, const Outcome& outcome) const {
 
 Result<bool> Execution::compile(const StepValues& values, Report& report, std::vector<Product>& products) {
   const RunnerSpec& runner = *language_.runner;
+  StepValues own = values;
+  own.memory = limit_of<Bytes>("limits.compile_memory");
   Step step;
-  step.argv = SBX_TRY(expand_words(runner.compile->argv, values, runner.origin));
+  step.argv = SBX_TRY(expand_words(runner.compile->argv, own, runner.origin));
   step.exec_path = step.argv[0];
-  step.environment = SBX_TRY(expand_environment(runner.compile->environment, values, runner.origin));
-  std::vector<FsOp> extra;
-  for (FsOp op : shared_) {
-    // What the compiler makes goes to the build directory; the workspace it only reads.
-    if (BindOp* bind = std::get_if<BindOp>(&op); bind != nullptr) bind->read_only = true;
-    if (std::holds_alternative<PinOp>(op) || std::holds_alternative<ReadOnlyOp>(op)) continue;
-    if (const OverlayOp* overlay = std::get_if<OverlayOp>(&op); overlay != nullptr) {
-      BindOp bind;
-      bind.source = overlay->lower;
-      bind.target = overlay->target;
-      bind.idmap = true;
-      bind.no_links = true;
-      bind.origin = overlay->origin;
-      op = bind;
-    }
-    extra.push_back(std::move(op));
-  }
+  step.environment = SBX_TRY(expand_environment(runner.compile->environment, own, runner.origin));
+  // What the compiler makes goes to the build directory; the workspace it only reads.
+  std::vector<FsOp> extra = read_only_view(shared_);
   extra.insert(extra.end(), tool_mounts_.begin(), tool_mounts_.end());
   extra.insert(extra.end(), placed_.begin(), placed_.end());
   extra.emplace_back(PrivateDirOp{kBuildDirectory, 0755});
-  SandboxSpec spec = SBX_TRY(make_spec(step, std::move(extra), true));
+  const SandboxSpec spec = SBX_TRY(make_spec(step, std::move(extra), true));
   note_spec(spec);
 
-  RunOptions options;
-  // A compiler's messages, on whichever stream, are ours to show on stderr: stdout belongs to the program.
-  for (OutputPlan* stream : {&options.stdio.out, &options.stdio.err}) {
-    stream->capture = request_.want_result;
-    if (!request_.capture_streams) stream->forward_fd = STDERR_FILENO;
+  CompileWish wish;
+  const bool needed = std::any_of(runner.run_argv.begin(), runner.run_argv.end(),
+                                  [](const std::string& word) { return word == "{out}"; });
+  if (needed) wish.needed = base_name(values.output);
+  wish.capture = request_.want_result;
+  wish.forward = !request_.capture_streams;
+  wish.cgroups = SBX_TRY(cgroups());
+  if (request_.build_cache && !runner.compile->watch.empty() && !cache_directory().empty()) {
+    BuildMemory& memory = wish.memory.emplace();
+    memory.cache_directory = cache_directory();
+    memory.watch = runner.compile->watch;
+    memory.watch.push_back(values.tool);
+    memory.uncached_words = runner.compile->uncached_words;
+    memory.program_fd = program_.content.get();
+    memory.vouched = rootfs_;
+    memory.note = [this](const std::string& line) { note(line); };
   }
-  options.keep_directories = {kBuildDirectory};
-  options.cgroups = SBX_TRY(cgroups());
   if (observer_.progress) observer_.progress("compiling " + printable(program_.name));
-  RunResult result = engine_(spec, facts_, options);
+  CompileResult result = SBX_TRY(run_compile_step(spec, facts_, wish, engine_));
   if (observer_.progress) observer_.progress("");
-  explain(spec, result.outcome);
-  note_outcome("compile", result.outcome);
-
-  Outcome& outcome = result.outcome;
-  bool succeeded = outcome.verdict == Verdict::exited && outcome.exit_code == 0;
-  std::string failure;
-  if (succeeded) {
-    if (result.kept_directories.empty() || !result.kept_directories[0].valid()) {
-      return Error(ErrorKind::internal, "the compile step's build directory did not come back");
-    }
-    uint64_t budget = spec.limits.disk.value;
-    SBX_TRY_CTX(collect_products(result.kept_directories[0].get(), "", kProductDepth, budget, products),
-                "taking over what the compiler made");
-    const std::string wanted = base_name(values.output);
-    const bool made = std::any_of(products.begin(), products.end(),
-                                  [&](const Product& product) { return product.name == wanted; });
-    const bool needed = std::any_of(runner.run_argv.begin(), runner.run_argv.end(),
-                                    [](const std::string& word) { return word.find("{out}") != std::string::npos; });
-    if (needed && !made) {
-      succeeded = false;
-      failure = "the compiler ended well but made no program";
-    }
-  }
-  report.compile = CompileReport{std::move(outcome), step.argv, spec.limits};
-  if (succeeded) return true;
+  explain(spec, result.report.outcome);
+  if (!result.report.cached) note_outcome("compile", result.report.outcome);
+  report.compile = std::move(result.report);
+  products = std::move(result.products);
+  if (result.succeeded) return true;
 
   const Outcome& compiled = report.compile->outcome;
   describe(spec, report);
@@ -885,13 +919,19 @@ Result<bool> Execution::compile(const StepValues& values, Report& report, std::v
     report.outcome.setup_error = compiled.setup_error;
     report.exit_status = exit_status(compiled);
   } else {
-    report.outcome.verdict = Verdict::compile_failed;
-    report.outcome.exit_code = compiled.exit_code;
-    report.outcome.signal = compiled.signal;
-    report.exit_status = failure.empty() ? exit_status(compiled) : 1;
-    if (!failure.empty()) report.hints.push_back(failure);
+    not_compiled(report, result.failure);
   }
   return false;
+}
+
+// compile_failed: the compiler said no, or (`failure`) what it made cannot be run.
+void Execution::not_compiled(Report& report, const std::string& failure) const {
+  const Outcome& compiled = report.compile->outcome;
+  report.outcome.verdict = Verdict::compile_failed;
+  report.outcome.exit_code = compiled.exit_code;
+  report.outcome.signal = compiled.signal;
+  report.exit_status = failure.empty() ? exit_status(compiled) : 1;
+  if (!failure.empty()) report.hints.push_back(failure);
 }
 
 // Whether the file still holds what was placed there; both ends are read side by side.
@@ -1031,8 +1071,12 @@ Result<Report> Execution::run() {
 
   StepValues values;
   values.tool = toolchain_.executable;
+  values.tools = tools_;
   values.source = source_;
-  values.output = join_path(kBuildDirectory, output_name(program_.name));
+  values.sources = sources_;
+  values.memory = limit_of<Bytes>("limits.memory");
+  values.cpus_milli = limit_of<uint64_t>("limits.cpus");
+  values.output = join_path(kBuildDirectory, output_name(base_name(source_)));
   values.arguments = request_.arguments;
   values.flags = request_.compile_flags;
   Step step;
@@ -1049,20 +1093,19 @@ Result<Report> Execution::run() {
       add_hints(report);
       return report;
     }
-    extra.emplace_back(DirOp{kBuildDirectory, 0755});
-    for (const Product& product : products) {
-      std::string directory = dir_name(product.name);
-      if (directory != ".") {
-        std::string path = kBuildDirectory;
-        for (const std::string& part : split(directory, '/')) {
-          path += "/" + part;
-          const FsOp wanted = DirOp{path, 0755};
-          if (std::find(extra.begin(), extra.end(), wanted) == extra.end()) extra.push_back(wanted);
-        }
+    if (runner.has_hook(RunnerHook::jvm_main_class)) {
+      Result<std::string> found = jvm_main_class(products, output_name(base_name(source_)));
+      if (!found.ok()) {
+        describe(SBX_TRY(make_spec(step, extra, false)), report);
+        not_compiled(report, found.error().text());
+        sweep(report);
+        return report;
       }
-      extra.emplace_back(CopyFdOp{join_path(kBuildDirectory, product.name), FdNumber{product.content.get()},
-                                  product.executable ? uint32_t{0755} : uint32_t{0644}});
+      values.main_class = found.take();
+      step.argv = SBX_TRY(expand_words(runner.run_argv, values, runner.origin));
     }
+    std::vector<FsOp> placed = place_products(products);
+    extra.insert(extra.end(), std::make_move_iterator(placed.begin()), std::make_move_iterator(placed.end()));
   }
   // `products` lives until here: the run's operations borrow its descriptors.
   return run_step(step, std::move(extra), std::move(report));
@@ -1102,15 +1145,15 @@ Result<std::vector<LanguageStatus>> Execution::languages() {
       const auto package = runner.packages.find(distribution);
       if (package != runner.packages.end() && status.package.empty()) status.package = package->second;
     }
-    const ToolchainRequest wanted = toolchain_request(&runner);
-    Result<Toolchain> found = find_toolchain(wanted, facts_, probe);
+    const Result<FoundTools> found = find_tools(runner, probe);
     if (found.ok()) {
+      const Toolchain& tool = found.value().tool;
       status.found = true;
-      status.tool = found.value().executable;
-      status.version = found.value().version;
-      status.origin = found.value().origin;
+      status.tool = tool.executable;
+      status.version = tool.version;
+      status.origin = tool.origin;
       if (status.version.empty()) {
-        Result<std::string> version = toolchain_version(wanted, found.value(), probe);
+        Result<std::string> version = toolchain_version(toolchain_request(found.value().runner), tool, probe);
         if (version.ok()) status.version = version.take();
         else note(runner.name + ": " + version.error().text());
       }

@@ -18,12 +18,6 @@ bool contains(const std::vector<std::string>& list, std::string_view word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
-std::string extension_of(const std::string& file_name) {
-  const size_t dot = file_name.rfind('.');
-  // A leading dot makes a hidden file, not an extension.
-  return dot == std::string::npos || dot == 0 ? std::string() : file_name.substr(dot);
-}
-
 // "python3.11" → "python3.11", "python3", "python": what a runner lists may be any of them.
 const RunnerSpec* runner_of_interpreter(std::span<const RunnerSpec> runners, std::string name) {
   while (!name.empty()) {
@@ -37,36 +31,74 @@ const RunnerSpec* runner_of_interpreter(std::span<const RunnerSpec> runners, std
   return nullptr;
 }
 
-// Replaces every {name} of one word.
-Result<std::string> expand_word(const std::string& word, const StepValues& values, const std::string& origin) {
+// Replaces every placeholder of one word; nothing when one names a limit that is not set.
+Result<std::optional<std::string>> expand_word(const std::string& word, const StepValues& values,
+                                               const std::string& origin) {
   std::string result;
   for (size_t at = 0; at < word.size();) {
     const size_t open = word.find('{', at);
     result.append(word, at, open == std::string::npos ? std::string::npos : open - at);
     if (open == std::string::npos) break;
     const size_t close = word.find('}', open);
-    const std::string name = close == std::string::npos ? word.substr(open) : word.substr(open, close - open + 1);
-    if (name == "{tool}") {
-      result += values.tool;
-    } else if (name == "{src}") {
-      result += values.source;
-    } else if (name == "{src_dir}") {
-      result += dir_name(values.source);
-    } else if (name == "{out}") {
-      result += values.output;
-    } else {
-      const char* why = name == "{args}" || name == "{flags}" ? "' stands for whole words and cannot be part of one"
-                                                             : "' is not a placeholder";
-      return Error(ErrorKind::policy, "'" + printable(name) + why)
-          .with_origin(origin)
-          .with_hint("placeholders are {tool}, {src}, {src_dir}, {out}, {args} and {flags}");
+    const std::string inner = close == std::string::npos ? "" : word.substr(open + 1, close - open - 1);
+    const std::optional<PlaceholderUse> use = parse_placeholder(inner);
+    if (!use) {
+      // The parser refused what only looks like one; what is left is text ("{ print }" of an awk program).
+      result += '{';
+      at = open + 1;
+      continue;
+    }
+    switch (use->which) {
+      case Placeholder::tool: {
+        if (use->parameter.empty()) {
+          result += values.tool;
+          break;
+        }
+        const auto other = values.tools.find(use->parameter);
+        if (other == values.tools.end()) {
+          return Error(ErrorKind::internal, "no tool of " + use->parameter).with_origin(origin);
+        }
+        result += other->second;
+        break;
+      }
+      case Placeholder::tool_dir: result += dir_name(values.tool); break;
+      case Placeholder::src: result += values.source; break;
+      case Placeholder::src_dir: result += dir_name(values.source); break;
+      case Placeholder::stem: result += output_name(base_name(values.source)); break;
+      case Placeholder::out: result += values.output; break;
+      case Placeholder::out_dir: result += kBuildDirectory; break;
+      case Placeholder::main: result += values.main_class; break;
+      case Placeholder::prepared: result += kPreparedDirectory; break;
+      case Placeholder::memory_mb: {
+        if (!values.memory) return std::optional<std::string>();
+        const uint64_t percent = use->parameter.empty() ? 100 : SBX_TRY(parse_integer(use->parameter));
+        result += std::to_string(std::max<uint64_t>(1, (values.memory->value >> 20) * percent / 100));
+        break;
+      }
+      case Placeholder::cpus:
+        if (!values.cpus_milli) return std::optional<std::string>();
+        result += std::to_string((*values.cpus_milli + 999) / 1000);
+        break;
+      case Placeholder::args:
+      case Placeholder::flags:
+      case Placeholder::sources:
+        return Error(ErrorKind::policy, "'{" + inner + "}' stands for whole words and cannot be part of one").with_origin(origin);
     }
     at = close + 1;
   }
-  return result;
+  return std::optional<std::string>(std::move(result));
 }
 
 }  // namespace
+
+std::string extension_of(const std::string& file_name) {
+  const size_t dot = file_name.rfind('.');
+  return dot == std::string::npos || dot == 0 ? std::string() : file_name.substr(dot);
+}
+
+bool is_source_of(const RunnerSpec& runner, const std::string& file_name) {
+  return contains(runner.extensions, extension_of(base_name(file_name)));
+}
 
 std::string language_list(std::span<const RunnerSpec> runners) {
   std::string list;
@@ -154,8 +186,10 @@ Result<std::vector<std::string>> expand_words(const std::vector<std::string>& wo
       result.insert(result.end(), values.arguments.begin(), values.arguments.end());
     } else if (word == "{flags}") {
       result.insert(result.end(), values.flags.begin(), values.flags.end());
-    } else {
-      result.push_back(SBX_TRY(expand_word(word, values, origin)));
+    } else if (word == "{sources}") {
+      result.insert(result.end(), values.sources.begin(), values.sources.end());
+    } else if (std::optional<std::string> text = SBX_TRY(expand_word(word, values, origin)); text.has_value()) {
+      result.push_back(std::move(*text));
     }
   }
   if (result.empty() || result[0].empty()) {
@@ -169,7 +203,9 @@ Result<std::vector<std::pair<std::string, std::string>>> expand_environment(
   std::vector<std::pair<std::string, std::string>> result;
   result.reserve(environment.size());
   for (const auto& [name, value] : environment) {
-    result.emplace_back(name, SBX_TRY(expand_word(value, values, origin)));
+    if (std::optional<std::string> text = SBX_TRY(expand_word(value, values, origin)); text.has_value()) {
+      result.emplace_back(name, std::move(*text));
+    }
   }
   return result;
 }

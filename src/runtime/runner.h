@@ -5,6 +5,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@ namespace sbx::runtime {
 
 // Where the compiled program is built, and where sources lie that are not part of the working directory.
 inline constexpr char kBuildDirectory[] = "/run/sbx/build";
+inline constexpr char kPreparedDirectory[] = "/run/sbx/prepared";
 inline constexpr char kSourceDirectory[] = "/run/sbx/src";
 inline constexpr char kBoxDirectory[] = "/box";
 
@@ -34,22 +36,33 @@ Result<LanguageChoice> choose_language(std::span<const RunnerSpec> runners, cons
 // The interpreter's name in a "#!" line: "/usr/bin/env -S FOO=1 python3.11 -u" → "python3.11"; "" if there is none.
 std::string shebang_interpreter(std::string_view head);
 
+// ".py" of "main.py"; "" when there is none (a leading dot makes a hidden file).
+std::string extension_of(const std::string& file_name);
+// Whether the name has one of the runner's extensions.
+bool is_source_of(const RunnerSpec& runner, const std::string& file_name);
+
 // The runner for which `command` is one of the names that it is found under ("python3"); nullptr: none.
 const RunnerSpec* runner_of_command(std::span<const RunnerSpec> runners, const std::string& command);
 
 // What the placeholders of a runner's argv stand for (policy/runner_spec.h lists them).
 struct StepValues {
   std::string tool;
-  std::string source;                  // {src}; {src_dir} is its directory
+  std::map<std::string, std::string> tools;  // {tool:LANGUAGE}
+  std::string source;                  // {src}; {src_dir} is its directory, {stem} its name without the extension
+  std::vector<std::string> sources;
   std::string output;                  // {out}
+  std::string main_class;              // {main}
   std::vector<std::string> arguments;  // {args}
   std::vector<std::string> flags;      // {flags}
+  std::optional<Bytes> memory;         // {memory_mb}
+  std::optional<uint64_t> cpus_milli;  // {cpus}
 };
 
-// Errors: policy (the runner's file is wrong): an unknown placeholder, {args} or {flags} inside a word, nothing left.
+// Words that name a limit which is not set are left out. Errors: policy (the runner's file is wrong): an unknown
+// placeholder, one for many words inside of a word, nothing left.
 Result<std::vector<std::string>> expand_words(const std::vector<std::string>& words, const StepValues& values,
                                               const std::string& origin);
-// Environment values may hold {tool}, {src}, {src_dir} and {out}.
+// The same for environment values; variables that name a limit which is not set are left out.
 Result<std::vector<std::pair<std::string, std::string>>> expand_environment(
     const std::map<std::string, std::string>& environment, const StepValues& values, const std::string& origin);
 

@@ -78,14 +78,48 @@ TEST_CASE("placeholders expand to words and parts of words") {
                                                   "/run/sbx/build/a b", "x", "", "{src}"});
 }
 
-TEST_CASE("an unknown placeholder is an error of the runner's file") {
-  for (const char* word : {"{nothing}", "-x{args}", "{flags},", "{src"}) {
-    const Result<std::vector<std::string>> words = expand_words({"{tool}", word}, {"t", "s", "o", {}, {}}, "x.toml");
+TEST_CASE("many words cannot be part of one, and a command is not empty") {
+  for (const char* word : {"-x{args}", "{flags},", "{sources}{sources}"}) {
+    const Result<std::vector<std::string>> words = expand_words({"{tool}", word}, StepValues{}, "x.toml");
     REQUIRE(!words.ok());
     CHECK(words.error().kind() == ErrorKind::policy);
     CHECK(words.error().origin() == "x.toml");
   }
-  CHECK(!expand_words({"{args}"}, {"t", "s", "o", {}, {}}, "x.toml").ok());
+  CHECK(!expand_words({"{args}"}, StepValues{}, "x.toml").ok());
+}
+
+TEST_CASE("braces that are no placeholder stay as they are") {
+  StepValues values;
+  values.source = "/box/main.awk";
+  const Result<std::vector<std::string>> words = expand_words({"{ print }", "{nothing}", "{src", "{}"}, values, "x.toml");
+  REQUIRE(words.ok());
+  CHECK(words.value() == std::vector<std::string>{"{ print }", "{nothing}", "{src", "{}"});
+}
+
+TEST_CASE("limits reach the command, and what names a limit that is not set is left out") {
+  StepValues values;
+  values.source = "/box/a.b.java";
+  values.tool = "/opt/jdk/bin/javac";
+  values.tools["javascript"] = "/usr/bin/node";
+  values.sources = {"/box/a.b.java", "/box/c d.java"};
+  const std::vector<std::string> words = {"{tool_dir}/java", "-Xmx{memory_mb:75}m", "-c{cpus}", "{stem}", "{tool:javascript}",
+                                          "{sources}", "{out_dir}"};
+  Result<std::vector<std::string>> expanded = expand_words(words, values, "x.toml");
+  REQUIRE(expanded.ok());
+  CHECK(expanded.value() == std::vector<std::string>{"/opt/jdk/bin/java", "a.b", "/usr/bin/node", "/box/a.b.java",
+                                                     "/box/c d.java", "/run/sbx/build"});
+  values.memory = Bytes{512 << 20};
+  values.cpus_milli = 1500;
+  expanded = expand_words(words, values, "x.toml");
+  REQUIRE(expanded.ok());
+  CHECK(expanded.value()[1] == "-Xmx384m");
+  CHECK(expanded.value()[2] == "-c2");
+
+  const std::map<std::string, std::string> variables = {{"GOMEMLIMIT", "{memory_mb:90}MiB"}, {"N", "{cpus}"}, {"X", "y"}};
+  CHECK(expand_environment(variables, values, "x.toml").value() ==
+        std::vector<std::pair<std::string, std::string>>{{"GOMEMLIMIT", "460MiB"}, {"N", "2"}, {"X", "y"}});
+  CHECK(expand_environment(variables, StepValues{}, "x.toml").value() ==
+        std::vector<std::pair<std::string, std::string>>{{"X", "y"}});
 }
 
 TEST_CASE("a built program is called like its source") {
