@@ -6,7 +6,7 @@
 #   make test                 unit, lint and integration tests, leaks, inside against outside, system calls: six minutes
 #   make test-guest           cases and leaks in virtual machines with systemd and all cgroup v2 controllers (Debian 12 and 13)
 #   make asan-test            unit and integration tests with AddressSanitizer and UndefinedBehaviorSanitizer
-#   make cross-arm64          build-arm64/sbx for aarch64, and the unit tests that need no kernel of its own under emulation
+#   make cross-arm64          build-arm64/sbx for aarch64
 #   make test-containers      real containers, made with podman, as root: a minute and a half; make test-guest-containers: one that owns its
 #                             cgroup, in a virtual machine: ten
 #   make install PREFIX=/usr/local DESTDIR=
@@ -119,10 +119,9 @@ cross-arm64: build
 	@tools/install-deps.sh cross
 	@tools/arm64-sysroot.sh build-arm64/sysroot
 	@[ -f build-arm64/build.ninja ] || cmake --preset arm64
-	@cmake --build build-arm64 -j $(JOBS) --target sbx $(if $(CROSS_TESTS),sbx_unit_tests)
+	@cmake --build build-arm64 -j $(JOBS) --target sbx
 	@readelf -h build-arm64/sbx | grep -q AArch64 && ! readelf -d build-arm64/sbx | grep -q NEEDED || { echo "build-arm64/sbx is no static program for aarch64" >&2; exit 1; }
 	@qemu-aarch64-static build-arm64/sbx --version
-	@$(if $(CROSS_TESTS),qemu-aarch64-static build-arm64/sbx_unit_tests -sf='$(CROSS_LEFT_OUT)')
 
 clean:
 	@rm -rf build build-asan build-fuzz build-arm64

@@ -531,7 +531,8 @@ Result<SandboxSpec> resolve(std::span<const PolicyLayer> layers, const HostFacts
   SBX_TRY(fill_limits(merged, input, spec));
   SBX_TRY(fill_seccomp(layers, merged, input.compile_step, spec));
   SBX_TRY(fill_environment(layers, input, spec));
-  SBX_TRY(fill_files(layers, facts, input, SBX_TRY(merged.get<std::string>("hardening.proc")), spec));
+  const std::string proc = SBX_TRY(merged.get<std::string>("hardening.proc"));
+  SBX_TRY(fill_files(layers, facts, input, proc, spec));
   return spec;
 }
 
