@@ -1,5 +1,5 @@
 #!/bin/sh
-# install-deps.sh [build|test|lint|fuzz|guest]…: installs what is missing for these steps (build when none is named), and only
+# install-deps.sh [build|test|lint|fuzz|guest|plots]…: installs what is missing for these steps (build when none is named), and only
 # that; silent and quick when nothing is. Debian and Ubuntu packages, as root or through sudo; otherwise it prints the
 # command that does it and fails.
 set -eu
@@ -51,6 +51,17 @@ everything_tested() {
   need libpython3-testsuite module test.support
 }
 
+plots() { # the libraries whose plots tests/plots collects
+  need python3-matplotlib module matplotlib
+  need python3-seaborn module seaborn
+  need python3-pandas module pandas
+  need python3-plotly module plotly
+  need python3-pil module PIL
+  need r-base-core command Rscript
+  need r-cran-ggplot2 library R/site-library/ggplot2 R/library/ggplot2
+  need r-cran-lattice library R/library/lattice R/site-library/lattice
+}
+
 guest() { # the virtual machines of tests/guest
   need mmdebstrap command mmdebstrap
   need qemu-system-x86 command qemu-system-x86_64
@@ -67,7 +78,8 @@ for step; do
     lint) build; need clang-tidy command clang-tidy clang-tidy-14 ;;
     fuzz) build; need clang command clang ;;
     guest) guest ;;
-    *) echo "install-deps.sh: unknown step '$step' (build, test, lint, fuzz, guest)" >&2; exit 2 ;;
+    plots) plots ;;
+    *) echo "install-deps.sh: unknown step '$step' (build, test, lint, fuzz, guest, plots)" >&2; exit 2 ;;
   esac
 done
 missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ' | sed 's/^ *//; s/ *$//')
