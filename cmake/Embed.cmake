@@ -1,6 +1,11 @@
 # sbx_embed(OUT folder…): generated/embedded.cc with every .toml and everything in a hooks folder below the folders; OUT is set to its path. It is
 # rebuilt when one of them changes, comes or goes.
-add_executable(embed tools/embed.cc)
+# What reads TOML is part of the tool and of sbx_policy.
+set(TOML_SOURCES src/policy/toml_code.cc src/policy/toml_document.cc)
+add_library(sbx_toml OBJECT ${TOML_SOURCES})
+target_link_libraries(sbx_toml PUBLIC sbx_base)
+add_executable(embed tools/embed.cc $<TARGET_OBJECTS:sbx_toml>)
+target_link_libraries(embed PRIVATE sbx_base)
 set_target_properties(embed PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tools)
 
 function(sbx_embed out)

@@ -158,6 +158,11 @@ Result<std::vector<Option>> run_options(bool exec, bool with_defaults, RunReques
           request.compile_flags.push_back(value);
           return {};
         });
+    add(kProgram, 0, "no-build-cache", "", "compile, even when the same program was compiled before", "",
+        [&](const std::string&) -> Status {
+          request.build_cache = false;
+          return {};
+        });
   }
   add(kProgram, 0, "stdin", "FILE", "what the program reads on stdin", "your stdin", keep("--stdin", request.stdin_file));
 

@@ -49,6 +49,10 @@ bool is_whole_word(Placeholder which);
 struct RunnerCompile {
   std::vector<std::string> argv;
   std::map<std::string, std::string> environment;
+  // glob(7) patterns of all host files that the result depends on beside source and compiler: headers, libraries, the
+  // compiler's parts. While their state and all else is the same, the step is not run again. Empty: always run.
+  std::vector<std::string> watch;
+  std::vector<std::string> uncached_words;  // a source that holds one of them is always compiled: "__TIME__"
   bool operator==(const RunnerCompile&) const = default;
 };
 

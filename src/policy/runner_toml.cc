@@ -247,7 +247,7 @@ Result<RunnerSpec> read_runner(const Reader& reader, const TomlValue& document) 
   const TomlValue* compile = document.find("compile");
   if (compile != nullptr && !(compile->is(Kind::boolean) && !compile->boolean)) {
     if (!compile->is(Kind::table)) return reader.error(*compile, "compile is a section").with_hint("write [compile]");
-    SBX_TRY(reader.only_keys(*compile, {"argv", "environment"}));
+    SBX_TRY(reader.only_keys(*compile, {"argv", "environment", "watch", "uncached_words"}));
     common.insert(common.end(), {out, out_dir});
     Allowed allowed{common, spec.uses};
     allowed.which.push_back(flags);
@@ -255,6 +255,12 @@ Result<RunnerSpec> read_runner(const Reader& reader, const TomlValue& document) 
     step.argv = SBX_TRY(reader.command(*compile, "argv", allowed));
     if (step.argv.empty()) return reader.error(*compile, "compile without argv");
     step.environment = SBX_TRY(reader.environment(*compile, allowed));
+    step.watch = SBX_TRY(reader.texts(*compile, "watch"));
+    for (const std::string& pattern : step.watch)
+      if (pattern.empty() || pattern.front() != '/')
+        return reader.error(*compile->find("watch"), quoted(pattern) + " is no absolute path")
+            .with_hint("write paths of the host, such as \"/usr/include\"; * and ? match within a name");
+    step.uncached_words = SBX_TRY(reader.texts(*compile, "uncached_words"));
     spec.compile = std::move(step);
   }
   Allowed run{common, spec.uses};

@@ -24,6 +24,8 @@ struct TomlParserFault {};
 #pragma pop_macro("TOML_UNREACHABLE")
 #include <toml++/toml.h>
 
+#include "policy/toml_code.h"
+
 namespace sbx {
 namespace {
 
@@ -184,6 +186,7 @@ const char* toml_kind_name(TomlValue::Kind kind) {
 }
 
 Result<TomlValue> parse_toml(std::string_view text, const std::string& name) {
+  if (const std::string_view code = embedded_code(text); !code.empty()) return decode_toml(code);
   if (text.size() > kMaxTomlBytes)
     return error_at(name, 1, 1, "the text is larger than " + std::to_string(kMaxTomlBytes) + " bytes");
   SBX_TRY(check_dots(text, name));

@@ -7,17 +7,104 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <ctime>
 #include <memory>
+#include <utility>
+#include <variant>
 
 #include "base/sys.h"
 #include "base/text.h"
+#include "runtime/digest.h"
+#include "runtime/program.h"
 #include "runtime/runner.h"
+#include "runtime/spec_text.h"
 
 namespace sbx::runtime {
 namespace {
 
 constexpr size_t kMostProducts = 256;  // files that a compile step may hand over
 constexpr size_t kProductDepth = 16;
+constexpr int64_t kSettledNanos = 2'000'000'000;
+
+// What the result of a compile step depends on.
+struct BuildInput {
+  std::vector<std::string> watched;
+  WatchState state;
+  std::string key;
+};
+
+// nullopt: nothing is to be remembered of this step.
+std::optional<BuildInput> build_input(const SandboxSpec& spec, const BuildMemory& memory) {
+  std::string contents;
+  const auto add = [&](int fd) {
+    Result<UniqueFd> copy = sys::open("/proc/self/fd/" + std::to_string(fd), O_RDONLY);  // with an offset of its own
+    if (!copy.ok()) return false;
+    const Result<std::string> bytes = sys::read_all(copy.value().get(), kProgramLimit);
+    if (!bytes.ok()) return false;
+    for (const std::string& word : memory.uncached_words) {
+      if (bytes.value().find(word) == std::string::npos) continue;
+      memory.note("build cache: not used, the source holds " + printable(word));
+      return false;
+    }
+    contents += std::to_string(bytes.value().size()) + ":" + bytes.value();
+    return true;
+  };
+  if (!add(memory.program_fd)) return std::nullopt;
+
+  BuildInput input;
+  input.watched = memory.watch;
+  for (const FsOp& op : spec.fs) {
+    if (const CopyFdOp* file = std::get_if<CopyFdOp>(&op)) {
+      if (!add(file->source.value)) return std::nullopt;
+    } else if (const OverlayOp* overlay = std::get_if<OverlayOp>(&op)) {
+      input.watched.push_back(overlay->lower);
+    } else if (const BindOp* bind = std::get_if<BindOp>(&op)) {
+      const bool vouched = std::find(memory.vouched.begin(), memory.vouched.end(), op) != memory.vouched.end();
+      if (!vouched) input.watched.push_back(bind->source);
+    }
+  }
+  const std::optional<WatchState> state = look_at(input.watched);
+  if (!state.has_value()) {
+    memory.note("build cache: not used, there are too many files that the compiler could read");
+    return std::nullopt;
+  }
+  input.state = *state;
+  input.key = sha256_hex(spec_text(spec) + input.state.digest + "\n" + contents);
+  return input;
+}
+
+std::optional<CompileResult> take(const BuildInput& input, const SandboxSpec& spec, const CompileWish& wish) {
+  std::optional<CachedBuild> build = load_build(wish.memory->cache_directory, input.key);
+  if (!build.has_value()) return std::nullopt;
+  CompileResult result;
+  result.succeeded = true;
+  result.products = std::move(build->products);
+  result.report = CompileReport{{}, spec.argv, spec.limits, true};
+  Outcome& outcome = result.report.outcome;
+  outcome.verdict = Verdict::exited;
+  for (auto [stream, text] : {std::pair{&outcome.out, &build->out}, std::pair{&outcome.err, &build->err}}) {
+    // As the compiler's words were passed on when it spoke them.
+    if (wish.forward) (void)sys::write_all(STDERR_FILENO, *text);
+    stream->total_bytes = text->size();
+    stream->captured = wish.capture;
+    if (wish.capture) stream->kept = std::move(*text);
+  }
+  wish.memory->note("compile: taken from the build cache");
+  return result;
+}
+
+void remember(const BuildInput& input, const BuildMemory& memory, const CompileResult& result) {
+  const Outcome& outcome = result.report.outcome;
+  if (outcome.out.truncated || outcome.err.truncated) return;
+  struct timespec now {};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  if (input.state.newest_nanos > int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec - kSettledNanos ||
+      look_at(input.watched) != input.state) {
+    memory.note("build cache: not stored, files that the compiler could read have just changed");
+  } else if (!store_build(memory.cache_directory, input.key, result.products, outcome.out.kept, outcome.err.kept)) {
+    memory.note("build cache: not stored");
+  }
+}
 
 }  // namespace
 
@@ -74,10 +161,16 @@ std::vector<FsOp> read_only_view(const std::vector<FsOp>& shared) {
 
 Result<CompileResult> run_compile_step(const SandboxSpec& spec, const HostFacts& facts, const CompileWish& wish,
                                        const Engine& engine) {
+  std::optional<BuildInput> input;
+  if (wish.memory.has_value()) input = build_input(spec, *wish.memory);
+  if (input.has_value()) {
+    if (std::optional<CompileResult> known = take(*input, spec, wish); known.has_value()) return std::move(*known);
+  }
+
   RunOptions options;
   // A compiler's messages, on whichever stream, are ours to show on stderr: stdout belongs to the program.
   for (OutputPlan* stream : {&options.stdio.out, &options.stdio.err}) {
-    stream->capture = wish.capture;
+    stream->capture = wish.capture || input.has_value();
     if (wish.forward) stream->forward_fd = STDERR_FILENO;
   }
   options.keep_directories = {kBuildDirectory};
@@ -85,7 +178,7 @@ Result<CompileResult> run_compile_step(const SandboxSpec& spec, const HostFacts&
   RunResult run = engine(spec, facts, options);
 
   CompileResult result;
-  result.report = CompileReport{std::move(run.outcome), spec.argv, spec.limits};
+  result.report = CompileReport{std::move(run.outcome), spec.argv, spec.limits, false};
   const Outcome& outcome = result.report.outcome;
   if (outcome.verdict != Verdict::exited || outcome.exit_code != 0) return result;
   if (run.kept_directories.empty() || !run.kept_directories[0].valid()) {
@@ -98,6 +191,7 @@ Result<CompileResult> run_compile_step(const SandboxSpec& spec, const HostFacts&
                      std::any_of(result.products.begin(), result.products.end(),
                                  [&](const Product& product) { return product.name == wish.needed; });
   if (!result.succeeded) result.failure = "the compiler ended well but made no program";
+  if (result.succeeded && input.has_value()) remember(*input, *wish.memory, result);
   return result;
 }
 

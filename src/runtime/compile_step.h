@@ -4,6 +4,7 @@
 // beneath the build directory as regular files, bounded in number and bytes.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,19 +12,24 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "policy/spec.h"
+#include "runtime/build_cache.h"
 #include "runtime/request.h"
 #include "runtime/sandbox.h"
 
 namespace sbx::runtime {
 
-// A file that the compile step made.
-struct Product {
-  std::string name;  // relative to the build directory
-  UniqueFd content;
-  bool executable = false;
+// What the build cache needs to know to take the step's result from it, or to remember it there.
+struct BuildMemory {
+  std::string cache_directory;
+  std::vector<std::string> watch;           // compile.watch of the language, and the tools
+  std::vector<std::string> uncached_words;
+  int program_fd = -1;                      // borrowed
+  std::vector<FsOp> vouched;                // operations whose sources `watch` answers for: the host's own directories
+  std::function<void(const std::string&)> note;
 };
 
 struct CompileWish {
+  std::optional<BuildMemory> memory;  // nullopt: compile
   std::string needed;            // a product without which there is nothing to run; "" : none
   bool capture = false;          // keep the compiler's output for the result
   bool forward = false;          // show it on stderr
@@ -40,7 +46,7 @@ struct CompileResult {
 // What the compiler sees of the caller's shares: the same, all of it read-only.
 std::vector<FsOp> read_only_view(const std::vector<FsOp>& shared);
 
-// Runs `spec`, which has the private directory kBuildDirectory. Errors: internal, resource (too much was made).
+// Runs `spec`, which has the private directory kBuildDirectory, or takes what it made before. Errors: internal, resource (too much was made).
 Result<CompileResult> run_compile_step(const SandboxSpec& spec, const HostFacts& facts, const CompileWish& wish,
                                        const Engine& engine);
 

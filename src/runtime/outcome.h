@@ -39,6 +39,7 @@ struct StreamResult {
   std::string kept;          // captured bytes; empty when the stream was only forwarded
   bool captured = false;
   bool truncated = false;
+  bool joined = false;       // stderr only: one pipe with stdout, and counted there
   // Why not all of it reached its target; a reader that went away (EPIPE) is no such reason.
   std::optional<Error> forward_error;
 };

@@ -1,7 +1,7 @@
 // Theory of operation. A request goes through fixed stages, each a method of Execution, in the order of run():
 //
 //   requirements → policies → workspace and mounts → program and language → files placed → toolchain
-//   → [compile: a sandbox of its own, its products copied out] → run: a sandbox → artifacts, sweep → hints
+//   → [compile: the build cache, or a sandbox of its own, its products copied out] → run: a sandbox → artifacts, sweep → hints
 //
 // Up to the toolchain nothing of the request's has run, and failures come back as Error. The compile step and the run
 // are two sandboxes from the same layers; what goes from one to the other goes through descriptors of the supervisor,
@@ -149,6 +149,7 @@ class Execution {
   Result<std::map<std::string, Toolchain>> find_used(const RunnerSpec& runner, const ProbeRunner& probe) const;
   Result<FoundTools> find_tools(const RunnerSpec& runner, const ProbeRunner& probe) const;
   ToolchainRequest toolchain_request(const RunnerSpec* runner) const;
+  std::string cache_directory() const;
   Result<SandboxSpec> make_spec(const Step& step, std::vector<FsOp> extra, bool compiling) const;
   Status plan_stdio();
   std::string inside_path_of(const std::string& host_path) const;
@@ -174,7 +175,7 @@ class Execution {
   }
   bool wants_artifacts() const { return request_.want_result || !request_.artifacts_directory.empty(); }
 
-  // Runs the compile step. False: it failed, and the report says so.
+  // Runs the compile step, or takes what it made before. False: it failed, and the report says so.
   Result<bool> compile(const StepValues& values, Report& report, std::vector<Product>& products);
   Result<Report> run_step(Step step, std::vector<FsOp> extra, Report report);
   void not_compiled(Report& report, const std::string& failure) const;
@@ -576,13 +577,15 @@ ToolchainRequest Execution::toolchain_request(const RunnerSpec* runner) const {
   wanted.venv = request_.venv;
   wanted.working_directory = caller_directory_;
   wanted.environment = environment_;
-  const auto cache = environment_.find("XDG_CACHE_HOME");
-  if (cache != environment_.end() && starts_with(cache->second, "/")) {
-    wanted.cache_directory = normalize_path(cache->second + "/sbx");
-  } else if (!facts_.home.empty()) {
-    wanted.cache_directory = facts_.home + "/.cache/sbx";
-  }
+  wanted.cache_directory = cache_directory();
   return wanted;
+}
+
+// The caller's own; "": none.
+std::string Execution::cache_directory() const {
+  const auto cache = environment_.find("XDG_CACHE_HOME");
+  if (cache != environment_.end() && starts_with(cache->second, "/")) return normalize_path(cache->second + "/sbx");
+  return facts_.home.empty() ? "" : facts_.home + "/.cache/sbx";
 }
 
 // Runs what finds an interpreter: the default policy, nothing of the caller's but the mounts that the finder names.
@@ -1004,10 +1007,20 @@ Result<bool> Execution::compile(const StepValues& values, Report& report, std::v
   wish.capture = request_.want_result;
   wish.forward = !request_.capture_streams;
   wish.cgroups = SBX_TRY(cgroups());
+  if (request_.build_cache && !runner.compile->watch.empty() && !cache_directory().empty()) {
+    BuildMemory& memory = wish.memory.emplace();
+    memory.cache_directory = cache_directory();
+    memory.watch = runner.compile->watch;
+    memory.watch.push_back(values.tool);
+    memory.uncached_words = runner.compile->uncached_words;
+    memory.program_fd = program_.content.get();
+    memory.vouched = rootfs_;
+    memory.note = [this](const std::string& line) { note(line); };
+  }
   if (observer_.progress) observer_.progress("compiling " + printable(program_.name));
   CompileResult result = SBX_TRY(run_compile_step(spec, facts_, wish, engine_));
   if (observer_.progress) observer_.progress("");
-  note_outcome("compile", result.report.outcome);
+  if (!result.report.cached) note_outcome("compile", result.report.outcome);
   if (request_.want_result) name_groups(result.report.outcome.denials);
   report.compile = std::move(result.report);
   products = std::move(result.products);

@@ -53,6 +53,7 @@ struct RunRequest {
   std::vector<std::string> policies;
   PolicyLayer flags{.name = "command line", .values = {}, .mounts = {}, .syscall_rules = {}};  // --memory … by key table
   std::vector<std::string> compile_flags;
+  bool build_cache = true;
   std::string toolchain;
   std::string venv;
   std::string stdin_file;                // --stdin FILE
@@ -76,6 +77,7 @@ struct CompileReport {
   Outcome outcome;
   std::vector<std::string> argv;
   Limits limits;                         // as resolved for the compile step
+  bool cached = false;                   // not run: what it made before was taken; no usage and no set-up then
 };
 
 struct Report {

@@ -113,6 +113,7 @@ Json stream_json(const StreamResult& stream, bool inside) {
     json["encoding"] = nullptr;
     json["data"] = nullptr;
     std::string note = stream.captured ? "not asked for" : "forwarded, not captured";
+    if (stream.joined) note = "the same pipe or file as stdout: passed on in the order of writing, and counted there";
     if (stream.forward_error.has_value()) note += "; " + stream.forward_error->text();
     json["data_note"] = note;
     json["kept_bytes"] = 0;
@@ -271,6 +272,7 @@ Json compile_json(const CompileReport& compile) {
   json["exit_code"] = exit_code_json(outcome);
   json["signal"] = signal_json(outcome);
   json["argv"] = exact_list(compile.argv);
+  json["cached"] = compile.cached;
   json["limits_hit"] = limits_hit_json(outcome.limits_hit);
   // The compiler's own output always belongs to its step, captured or not at all.
   json["stdout"] = stream_json(outcome.out, true);

@@ -1,14 +1,17 @@
 #include "runtime/stdio.h"
 
+#include <linux/kcmp.h>
 #include <linux/magic.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -810,11 +813,12 @@ class PumpedStdio final : public Stdio {
     if (needs_pty_) SBX_TRY(open_terminal(output_limit));
     if (!plan.stdin_tty || !stdin_is_terminal_) SBX_TRY_CTX(input_.open(plan.stdin_fd), "standard input");
     if (plan.stdin_tty && input_.child_end.valid()) SBX_TRY(keyboard_.open_pipe(std::move(input_.child_end)));
+    one_pipe_ = have_one_target(plan);
     if (!plan.out.tty) {
-      SBX_TRY_CTX(out_.plan(plan.out, plan.out.forward_fd, output_limit, false), "standard output");
+      SBX_TRY_CTX(out_.plan(plan.out, plan.out.forward_fd, output_limit, one_pipe_), "standard output");
       SBX_TRY(out_.open_pipe());
     }
-    if (!plan.err.tty) {
+    if (!plan.err.tty && !one_pipe_) {
       SBX_TRY_CTX(err_.plan(plan.err, plan.err.forward_fd, output_limit, true), "standard error");
       SBX_TRY(err_.open_pipe());
     }
@@ -825,15 +829,15 @@ class PumpedStdio final : public Stdio {
     switch (stream) {
       case 0: return input_.child_end.get();
       case 1: return out_.child_end.get();
-      case 2: return err_.child_end.get();
+      case 2: return one_pipe_ ? out_.child_end.get() : err_.child_end.get();
       default: return -1;
     }
   }
   bool needs_pty() const override { return needs_pty_; }
   std::vector<int> pipe_fds() const override {
     std::vector<int> fds;
-    for (int stream = 0; stream < 3; ++stream) {
-      if (child_fd(stream) >= 0) fds.push_back(child_fd(stream));
+    for (const UniqueFd* end : {&input_.child_end, &out_.child_end, &err_.child_end}) {
+      if (end->valid()) fds.push_back(end->get());
     }
     return fds;
   }
@@ -1003,8 +1007,14 @@ class PumpedStdio final : public Stdio {
     timer_.reset();
   }
 
-  StreamResult result(int stream) override { return output(stream).take_result(); }
-  std::string stderr_tail() const override { return plan_.err.tty ? pty_.tail.text() : err_.tail.text(); }
+  StreamResult result(int stream) override {
+    StreamResult result = output(stream).take_result();
+    result.joined = stream == 2 && one_pipe_;
+    return result;
+  }
+  std::string stderr_tail() const override {
+    return plan_.err.tty ? pty_.tail.text() : one_pipe_ ? out_.tail.text() : err_.tail.text();
+  }
   Status forward_status(int stream) const override {
     const OutputStream& of = const_cast<PumpedStdio*>(this)->output(stream);
     if (of.forward_error.has_value()) return *of.forward_error;
@@ -1012,6 +1022,21 @@ class PumpedStdio final : public Stdio {
   }
 
  private:
+  // Whether both output streams are one file of the caller's, as after 2>&1: then the payload gets one pipe as well, for
+  // only one pipe keeps the order of what is written. Not where the bytes of each are asked for apart.
+  static bool have_one_target(const StdioPlan& plan) {
+    if (plan.out.tty || plan.err.tty || plan.out.capture || plan.err.capture) return false;
+    struct stat out {};
+    struct stat err {};
+    if (plan.out.forward_fd < 0 || plan.err.forward_fd < 0 || ::fstat(plan.out.forward_fd, &out) != 0 ||
+        ::fstat(plan.err.forward_fd, &err) != 0 || out.st_dev != err.st_dev || out.st_ino != err.st_ino) {
+      return false;
+    }
+    // A file that was opened twice has two offsets, and the streams overwrite each other there: no order to keep.
+    return !S_ISREG(out.st_mode) ||
+           ::syscall(SYS_kcmp, ::getpid(), ::getpid(), KCMP_FILE, plan.out.forward_fd, plan.err.forward_fd) == 0;
+  }
+
   // As which stream the pty's output counts.
   int pty_stream() const { return plan_.out.tty ? 1 : 2; }
 
@@ -1109,6 +1134,7 @@ class PumpedStdio final : public Stdio {
 
   StdioPlan plan_;
   bool needs_pty_ = false;
+  bool one_pipe_ = false;  // out_ carries both streams
   bool finished_ = false;
   uint64_t tag_base_ = 0;
   InputPump input_;

@@ -13,8 +13,9 @@
 // caller's descriptions (they are shared with other processes); instead pipes are written with RWF_NOWAIT or through a
 // non-blocking description of our own (/proc/self/fd), sockets with MSG_DONTWAIT, and where nothing of that works at
 // most PIPE_BUF bytes are written after a poll. Regular files are written plainly: a slow disk does stall the loop.
-// The order between stdout and stderr is kept only as far as their readiness tells, also when both have the same
-// target (2>&1). A target that is closed already (`>&-`) swallows the stream.
+// Where both streams have the same target (2>&1) and neither is captured, the payload gets one pipe for both, so that
+// their order is kept; it counts as stdout. Otherwise the order between them is kept only as far as their readiness
+// tells. A target that is closed already (`>&-`) swallows the stream.
 //
 // A target whose reader is gone (EPIPE, or the hang-up of an anonymous pipe even before the payload writes) is dropped
 // and our end of the payload's pipe closed: from then on the payload sees EPIPE/SIGPIPE, as it would without sbx. Any

@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import json
 import os
 import pty
 import re
@@ -38,6 +39,24 @@ def two_streams(t):
     ready, _, _ = select.select([p.stdout], [], [], 5)
     t.true(ready and os.read(p.stdout.fileno(), 4) == b"out\n", "stdout is held back by an unread stderr")
     p.communicate(timeout=15)
+
+
+@case("stdout and stderr to one pipe, file or device keep the order in which they were written")
+def one_target(t):
+    code = "i=0; while [ $i -lt 300 ]; do echo o$i; echo e$i >&2; i=$((i+1)); done"
+    lines = [f"{stream}{i}" for i in range(300) for stream in "oe"]
+    for target in ('2>&1 | cat', '>"$OUT" 2>&1; cat "$OUT"', '>>"$OUT" 2>&1; cat "$OUT"'):
+        done = t.run(["/bin/bash", "-c", f'rm -f "$OUT"; "$0" exec -- sh -c "$1" {target}', t.binary, code],
+                     env={"OUT": os.path.join(t.dir, "both.txt")})
+        t.equal(done.text.split(), lines, target)
+    t.equal(t.sbx("exec", "--", "sh", "-c", code).text.split(), lines[::2])
+    result = os.path.join(t.dir, "result.json")
+    script = '"$0" exec --result "$2" -- sh -c "echo o; echo e >&2" 2>&1'
+    t.equal(t.run(["/bin/bash", "-c", script, t.binary, "", result]).out, b"o\ne\n")
+    with open(result, encoding="utf-8") as file:
+        streams = json.load(file)
+    t.equal((streams["stdout"]["total_bytes"], streams["stderr"]["total_bytes"]), (4, 0))
+    t.true("counted there" in streams["stderr"]["data_note"], streams["stderr"])
 
 
 @case("output is live: what was printed is there before the program ends", needs="python")
