@@ -70,9 +70,14 @@ int main(int argc, char** argv) {
     out += ",\n";
     append_literal(out, content);
     out += ",\n";
-    const sbx::Result<sbx::TomlValue> document = sbx::parse_toml(content, path);
-    if (!document.ok()) return fail(document.error().text());
-    append_literal(out, sbx::encode_toml(document.value()));
+    // The hooks of languages are not TOML: they have no code.
+    std::string code;
+    if (path.ends_with(".toml")) {
+      const sbx::Result<sbx::TomlValue> document = sbx::parse_toml(content, path);
+      if (!document.ok()) return fail(document.error().text());
+      code = sbx::encode_toml(document.value());
+    }
+    append_literal(out, code);
     out += "\n  },\n";
   }
   out +=
