@@ -5,6 +5,7 @@
 #   make all                  everything: tests, probes and benchmark programs too
 #   make test                 unit, lint and integration tests, leaks, inside against outside, system calls: six minutes
 #   make test-guest           cases and leaks in virtual machines with systemd and all cgroup v2 controllers (Debian 12 and 13)
+#   make test-plots           what Python and R programs show comes back, with Debian's matplotlib, plotly, ggplot2 …
 #   make asan-test            unit and integration tests with AddressSanitizer and UndefinedBehaviorSanitizer
 #   make cross-arm64          build-arm64/sbx for aarch64
 #   make test-containers      real containers, made with podman, as root: a minute and a half; make test-guest-containers: one that owns its
@@ -26,7 +27,7 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := build
 .PHONY: all build configured run install reference lint asan bench fuzz clean cross-arm64
 .PHONY: test unit-test integration-test leak-test differential-test budget-test asan-test
-.PHONY: test-guest test-containers test-guest-containers
+.PHONY: test-guest test-containers test-guest-containers test-plots
 
 # preset NAME FOLDER: configures when the folder is new, or when another choice of warnings is asked for.
 preset = { [ -f $(2)/build.ninja ] && [ -z '$(WERROR)' ]; } || cmake --preset $(1) $(if $(WERROR),-DSBX_WERROR=$(WERROR))
@@ -74,11 +75,16 @@ test-containers: build
 test-guest-containers: build
 	@tools/install-deps.sh containers
 	@tests/guest/run_guest.py debian13-podman --binary build/sbx --script tests/containers/guest.sh --file "$$(command -v busybox)"
+
 # The images are made once and kept in build/guest-cache, or $$SBX_GUEST_CACHE.
 test-guest: build
 	@tools/install-deps.sh guest
 	@cmake --build build -j $(JOBS) --target probe
 	@python3 tests/guest/run_guest.py debian12 debian13 --binary build/sbx
+
+test-plots: all
+	@tools/install-deps.sh plots
+	@python3 tests/run.py --binary build/sbx --cases tests/plots $(call skips,tests/plots/expected-skips.txt)
 
 install: build
 	@DESTDIR='$(DESTDIR)' cmake --install build --prefix '$(PREFIX)' --strip

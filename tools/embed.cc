@@ -70,6 +70,7 @@ int main(int argc, char** argv) {
     out += ",\n";
     append_literal(out, content);
     out += ",\n";
+    // The hooks of languages are not TOML: they have no code.
     std::string code;
     if (path.ends_with(".toml")) {
       const sbx::Result<sbx::TomlValue> document = sbx::parse_toml(content, path);

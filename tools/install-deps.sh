@@ -64,6 +64,17 @@ cross() { # the binary for aarch64
   need qemu-user-static command qemu-aarch64-static
 }
 
+plots() { # the libraries whose plots tests/plots collects
+  need python3-matplotlib module matplotlib
+  need python3-seaborn module seaborn
+  need python3-pandas module pandas
+  need python3-plotly module plotly
+  need python3-pil module PIL
+  need r-base-core command Rscript
+  need r-cran-ggplot2 library R/site-library/ggplot2 R/library/ggplot2
+  need r-cran-lattice library R/library/lattice R/site-library/lattice
+}
+
 guest() { # the virtual machines of tests/guest
   need mmdebstrap command mmdebstrap
   need qemu-system-x86 command qemu-system-x86_64
@@ -90,7 +101,8 @@ for step; do
     cross) cross ;;
     guest) guest ;;
     containers) containers ;;
-    *) echo "install-deps.sh: unknown step '$step' (build, test, lint, fuzz, cross, guest, containers)" >&2; exit 2 ;;
+    plots) plots ;;
+    *) echo "install-deps.sh: unknown step '$step' (build, test, lint, fuzz, cross, guest, containers, plots)" >&2; exit 2 ;;
   esac
 done
 missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ' | sed 's/^ *//; s/ *$//')

@@ -64,6 +64,8 @@ TEST_CASE("a language text that is wrong is refused with its place") {
       {with("steering_files", "steering_files = [\"../x\"]"), "x.toml:1:18", "no file name", ""},
       {std::string(kMinimal) + "[compile]\nargv = []\n", "x.toml:6:1", "compile without argv", ""},
       {std::string(kMinimal) + "[compile]\nargv = [\"{args}\"]\n", "x.toml:7:9", "unknown placeholder", "{flags}"},
+      {std::string(kMinimal) + "[plots]\nfiles = [\"other.py\"]\n", "x.toml:7:9", "none of the hooks", ""},
+      {std::string(kMinimal) + "[plots]\nhook = 1\n", "x.toml:7:1", "unknown key", "files"},
       {std::string(kMinimal) + "[[hints]]\npattern = \"x\"\n", "x.toml:6:1", "needs pattern and hint", ""},
       {with("uses", "uses = [\"awk\"]"), "x.toml:1:8", "no other language", ""},
       {with("hooks", "hooks = [\"jvm-main-clas\"]"), "x.toml:1:10", "no hook", "did you mean \"jvm-main-class\"?"},
