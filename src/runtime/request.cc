@@ -10,6 +10,7 @@
 #include "runtime/request.h"
 
 #include <dirent.h>
+#include <sched.h>
 #include <linux/openat2.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -74,6 +75,16 @@ struct Step {
   std::string exec_path;
   std::vector<std::pair<std::string, std::string>> environment;
 };
+
+// The text of a list of CPUs for a limit in thousandths: as many as affinity leaves.
+std::string online_cpus(uint64_t milli) {
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  const bool known = ::sched_getaffinity(0, sizeof mine, &mine) == 0;
+  const uint64_t available = known ? static_cast<uint64_t>(CPU_COUNT(&mine)) : UINT64_MAX;
+  const uint64_t count = std::min((milli + 999) / 1000, available);
+  return count <= 1 ? "0\n" : "0-" + std::to_string(count - 1) + "\n";
+}
 
 // Which of the shipped groups each refused call belongs to.
 void name_groups(std::vector<Denial>& denials) {
@@ -878,6 +889,16 @@ Result<SandboxSpec> Execution::make_spec(const Step& step, std::vector<FsOp> ext
   input.caller_environment = environment_;
   input.resolv_conf = resolv_conf_;
   input.compile_step = compiling;
+  if (const std::optional<uint64_t> cpus = limit_of<uint64_t>("limits.cpus"); cpus.has_value()) {
+    // Affinity holds the limit, and some runtimes count by it. The C library counts by this file (os.cpu_count() of
+    // Python, std::thread::hardware_concurrency()), and the machine's own is not shown.
+    const std::string folder = "/sys/devices/system/cpu";
+    for (size_t slash = folder.find('/', 1); slash != std::string::npos; slash = folder.find('/', slash + 1)) {
+      input.extra.emplace_back(DirOp{folder.substr(0, slash), 0755});
+    }
+    input.extra.emplace_back(DirOp{folder, 0755});
+    input.extra.emplace_back(FileOp{folder + "/online", online_cpus(*cpus), 0444});
+  }
   return resolve(layers_, facts_, input);
 }
 
