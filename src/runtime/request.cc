@@ -615,8 +615,21 @@ ProbeRunner Execution::probe_runner() {
   };
 }
 
-// Where the tool's companions lie: behind the links of /usr/bin, which may lead to another version for each of them.
-std::string tool_directory(const Toolchain& tool) {
+// Where the tool's companions lie: behind the links of /usr/bin, which may lead to another version for each of them. Looked
+// up only for a runner that has words for it.
+std::string tool_directory(const RunnerSpec& runner, const Toolchain& tool) {
+  std::vector<std::string> words = runner.run_argv;
+  const auto add = [&](const std::vector<std::string>& argv, const std::map<std::string, std::string>& environment) {
+    words.insert(words.end(), argv.begin(), argv.end());
+    for (const auto& [name, value] : environment) words.push_back(value);
+  };
+  add({}, runner.environment);
+  if (runner.compile) add(runner.compile->argv, runner.compile->environment);
+  if (runner.prepare) add(runner.prepare->argv, runner.prepare->environment);
+  const bool used = std::any_of(words.begin(), words.end(), [](const std::string& word) {
+    return word.find("{tool_dir}") != std::string::npos;
+  });
+  if (!used) return dir_name(tool.executable);
   const Result<std::string> real = sys::realpath(tool.executable);
   return dir_name(real.ok() && is_system_path(real.value()) ? real.value() : tool.executable);
 }
@@ -709,7 +722,7 @@ Status Execution::prepare_tool() {
   wanted.runner = &runner;
   wanted.tool = &toolchain_;
   wanted.values.tool = toolchain_.executable;
-  wanted.values.tool_directory = tool_directory(toolchain_);
+  wanted.values.tool_directory = tool_directory(runner, toolchain_);
   wanted.values.tools = tools_;
   wanted.values.memory = kPrepareMemory;
   wanted.cache_directory = toolchain_request(&runner).cache_directory;
@@ -1189,7 +1202,7 @@ Result<Report> Execution::run() {
 
   StepValues values;
   values.tool = toolchain_.executable;
-  values.tool_directory = tool_directory(toolchain_);
+  values.tool_directory = tool_directory(runner, toolchain_);
   values.tools = tools_;
   values.source = source_;
   values.sources = sources_;
