@@ -6,6 +6,7 @@
 #   make test                 unit, lint and integration tests, leaks, inside against outside, system calls: six minutes
 #   make test-guest           cases and leaks in virtual machines with systemd and all cgroup v2 controllers (Debian 12 and 13)
 #   make test-plots           what Python and R programs show comes back, with Debian's matplotlib, plotly, ggplot2 …
+#   make test-languages       programs in fifteen languages, whose packages it installs: three minutes
 #   make asan-test            unit and integration tests with AddressSanitizer and UndefinedBehaviorSanitizer
 #   make cross-arm64          build-arm64/sbx for aarch64
 #   make test-containers      real containers, made with podman, as root: a minute and a half; make test-guest-containers: one that owns its
@@ -27,7 +28,7 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := build
 .PHONY: all build configured run install reference lint asan bench fuzz clean cross-arm64
 .PHONY: test unit-test integration-test leak-test differential-test budget-test asan-test
-.PHONY: test-guest test-containers test-guest-containers test-plots
+.PHONY: test-languages test-plots test-containers test-guest test-guest-containers
 
 # preset NAME FOLDER: configures when the folder is new, or when another choice of warnings is asked for.
 preset = { [ -f $(2)/build.ninja ] && [ -z '$(WERROR)' ]; } || cmake --preset $(1) $(if $(WERROR),-DSBX_WERROR=$(WERROR))
@@ -85,6 +86,10 @@ test-guest: build
 test-plots: all
 	@tools/install-deps.sh plots
 	@python3 tests/run.py --binary build/sbx --cases tests/plots $(call skips,tests/plots/expected-skips.txt)
+
+test-languages: build
+	@tools/install-deps.sh languages
+	@python3 tests/languages/behaviours.py --binary build/sbx -j $(JOBS)
 
 install: build
 	@DESTDIR='$(DESTDIR)' cmake --install build --prefix '$(PREFIX)' --strip

@@ -75,6 +75,24 @@ plots() { # the libraries whose plots tests/plots collects
   need r-cran-lattice library R/library/lattice R/site-library/lattice
 }
 
+languages() { # the fifteen of tests/languages/behaviours.py
+  need python3 command python3
+  need nodejs command node
+  need esbuild command esbuild
+  need bash command bash
+  need dash command dash
+  need gcc command gcc
+  need g++ command g++
+  need default-jdk-headless command javac
+  need golang-go command /usr/bin/go
+  need rustc command /usr/bin/rustc
+  need ruby command ruby
+  need perl command perl
+  need php-cli command php
+  need lua5.4 command lua5.4
+  need r-base-core command Rscript
+}
+
 guest() { # the virtual machines of tests/guest
   need mmdebstrap command mmdebstrap
   need qemu-system-x86 command qemu-system-x86_64
@@ -96,13 +114,14 @@ for step; do
   case $step in
     build) build ;;
     test) everything_tested ;;
+    languages) languages ;;
     lint) build; need clang-tidy command clang-tidy clang-tidy-14 ;;
     fuzz) build; need clang command clang ;;
     cross) cross ;;
     guest) guest ;;
     containers) containers ;;
     plots) plots ;;
-    *) echo "install-deps.sh: unknown step '$step' (build, test, lint, fuzz, cross, guest, containers, plots)" >&2; exit 2 ;;
+    *) echo "install-deps.sh: unknown step '$step' (build, test, languages, lint, fuzz, cross, guest, containers, plots)" >&2; exit 2 ;;
   esac
 done
 missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ' | sed 's/^ *//; s/ *$//')

@@ -47,7 +47,8 @@ ParsedPolicy parse_whole_native_toml(std::string_view text, const std::string& n
 // The same for NAME or FILE, as load_policy finds it. Errors: there is no such policy, or it cannot be read.
 Result<ParsedPolicy> load_whole_policy(const std::string& name_or_file, const PolicySearch& search);
 
-// All languages: embedded ones, overridden and extended by CONFIG/sbx/policies/lang/*.toml. With `mention` (a name, an
+// All languages: the user's own, CONFIG/sbx/policies/lang/*.toml, then the embedded ones that they do not replace; each by
+// name. With `mention` (a name, an
 // extension, an interpreter), embedded texts that do not have it in quotes are not even parsed: what is looked for is
 // found as in the whole list, at the cost of one language (60 us each) instead of all.
 Result<std::vector<RunnerSpec>> load_runners(const PolicySearch& search, std::string_view mention = {});

@@ -10,6 +10,7 @@
 #include "runtime/request.h"
 
 #include <dirent.h>
+#include <sched.h>
 #include <linux/openat2.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -79,6 +80,16 @@ struct Step {
   std::vector<std::pair<std::string, std::string>> environment;
 };
 
+// The text of a list of CPUs for a limit in thousandths: as many as affinity leaves.
+std::string online_cpus(uint64_t milli) {
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  const bool known = ::sched_getaffinity(0, sizeof mine, &mine) == 0;
+  const uint64_t available = known ? static_cast<uint64_t>(CPU_COUNT(&mine)) : UINT64_MAX;
+  const uint64_t count = std::min((milli + 999) / 1000, available);
+  return count <= 1 ? "0\n" : "0-" + std::to_string(count - 1) + "\n";
+}
+
 // In front of what the policies and the caller put there.
 void put_search_paths(const std::map<std::string, std::string>& paths, SandboxSpec& spec) {
   for (const auto& [name, value] : paths) {
@@ -119,8 +130,11 @@ class Execution {
   Result<Report> run();
   Result<Inspection> inspect();
   Result<std::vector<LanguageStatus>> languages();
+  Result<LanguageCheck> check_file(const std::string& file);
 
  private:
+  LanguageStatus status_of(const RunnerSpec& runner, const std::vector<std::string>& distributions,
+                           const ProbeRunner& probe);
   Status check_requirements();
   // The end of what run() began: waits for the user manager where that is asked for a scope.
   Result<CgroupParent*> cgroups();
@@ -703,8 +717,21 @@ ProbeRunner Execution::probe_runner() {
   };
 }
 
-// Where the tool's companions lie: behind the links of /usr/bin, which may lead to another version for each of them.
-std::string tool_directory(const Toolchain& tool) {
+// Where the tool's companions lie: behind the links of /usr/bin, which may lead to another version for each of them. Looked
+// up only for a runner that has words for it.
+std::string tool_directory(const RunnerSpec& runner, const Toolchain& tool) {
+  std::vector<std::string> words = runner.run_argv;
+  const auto add = [&](const std::vector<std::string>& argv, const std::map<std::string, std::string>& environment) {
+    words.insert(words.end(), argv.begin(), argv.end());
+    for (const auto& [name, value] : environment) words.push_back(value);
+  };
+  add({}, runner.environment);
+  if (runner.compile) add(runner.compile->argv, runner.compile->environment);
+  if (runner.prepare) add(runner.prepare->argv, runner.prepare->environment);
+  const bool used = std::any_of(words.begin(), words.end(), [](const std::string& word) {
+    return word.find("{tool_dir}") != std::string::npos;
+  });
+  if (!used) return dir_name(tool.executable);
   const Result<std::string> real = sys::realpath(tool.executable);
   return dir_name(real.ok() && is_system_path(real.value()) ? real.value() : tool.executable);
 }
@@ -794,7 +821,7 @@ std::string Execution::prepared_by(const RunnerSpec& runner, const std::vector<F
   wanted.runner = &runner;
   wanted.tool = &toolchain_;
   wanted.values.tool = toolchain_.executable;
-  wanted.values.tool_directory = tool_directory(toolchain_);
+  wanted.values.tool_directory = tool_directory(runner, toolchain_);
   wanted.values.tools = tools_;
   wanted.values.memory = kPrepareMemory;
   wanted.cache_directory = toolchain_request(&runner).cache_directory;
@@ -995,6 +1022,16 @@ Result<SandboxSpec> Execution::make_spec(const Step& step, std::vector<FsOp> ext
   input.caller_environment = environment_;
   input.resolv_conf = resolv_conf_;
   input.compile_step = compiling;
+  if (const std::optional<uint64_t> cpus = limit_of<uint64_t>("limits.cpus"); cpus.has_value()) {
+    // Affinity holds the limit, and some runtimes count by it. The C library counts by this file (os.cpu_count() of
+    // Python, std::thread::hardware_concurrency()), and the machine's own is not shown.
+    const std::string folder = "/sys/devices/system/cpu";
+    for (size_t slash = folder.find('/', 1); slash != std::string::npos; slash = folder.find('/', slash + 1)) {
+      input.extra.emplace_back(DirOp{folder.substr(0, slash), 0755});
+    }
+    input.extra.emplace_back(DirOp{folder, 0755});
+    input.extra.emplace_back(FileOp{folder + "/online", online_cpus(*cpus), 0444});
+  }
   return resolve(layers_, facts_, input);
 }
 
@@ -1382,7 +1419,7 @@ Result<Report> Execution::run() {
 
   StepValues values;
   values.tool = toolchain_.executable;
-  values.tool_directory = tool_directory(toolchain_);
+  values.tool_directory = tool_directory(runner, toolchain_);
   values.tools = tools_;
   values.source = source_;
   values.sources = sources_;
@@ -1457,6 +1494,36 @@ std::vector<std::string> distribution_names() {
   return names;
 }
 
+// What `sbx langs` tells of one language.
+LanguageStatus Execution::status_of(const RunnerSpec& runner, const std::vector<std::string>& distributions,
+                                    const ProbeRunner& probe) {
+  LanguageStatus status;
+  status.name = runner.name;
+  status.title = runner.title;
+  status.aliases = runner.aliases;
+  status.extensions = runner.extensions;
+  for (const std::string& distribution : distributions) {
+    const auto package = runner.packages.find(distribution);
+    if (package != runner.packages.end() && status.package.empty()) status.package = package->second;
+  }
+  progress_.begin("looking for " + runner.title);
+  const Result<FoundTools> found = find_tools(runner, probe);
+  if (!found.ok()) {
+    status.problem = found.error().text();
+    return status;
+  }
+  const Toolchain& tool = found.value().tool;
+  status.found = true;
+  status.tool = tool.executable;
+  status.version = tool.version;
+  status.origin = tool.origin;
+  if (!status.version.empty()) return status;
+  Result<std::string> version = toolchain_version(toolchain_request(found.value().runner), tool, probe);
+  if (version.ok()) status.version = version.take();
+  else note(runner.name + ": " + version.error().text());
+  return status;
+}
+
 Result<std::vector<LanguageStatus>> Execution::languages() {
   SBX_TRY(share_workspace());
   SBX_TRY(load_policies());
@@ -1464,36 +1531,56 @@ Result<std::vector<LanguageStatus>> Execution::languages() {
   const std::vector<std::string> distributions = distribution_names();
   const ProbeRunner probe = probe_runner();
   std::vector<LanguageStatus> result;
-  for (const RunnerSpec& runner : runners_) {
-    LanguageStatus status;
-    status.name = runner.name;
-    status.title = runner.title;
-    status.aliases = runner.aliases;
-    status.extensions = runner.extensions;
-    for (const std::string& distribution : distributions) {
-      const auto package = runner.packages.find(distribution);
-      if (package != runner.packages.end() && status.package.empty()) status.package = package->second;
-    }
-    progress_.begin("looking for " + runner.title);
-    const Result<FoundTools> found = find_tools(runner, probe);
-    if (found.ok()) {
-      const Toolchain& tool = found.value().tool;
-      status.found = true;
-      status.tool = tool.executable;
-      status.version = tool.version;
-      status.origin = tool.origin;
-      if (status.version.empty()) {
-        Result<std::string> version = toolchain_version(toolchain_request(found.value().runner), tool, probe);
-        if (version.ok()) status.version = version.take();
-        else note(runner.name + ": " + version.error().text());
-      }
-    } else {
-      status.problem = found.error().text();
-    }
-    result.push_back(std::move(status));
-  }
+  for (const RunnerSpec& runner : runners_) result.push_back(status_of(runner, distributions, probe));
   progress_.end();
+  std::sort(result.begin(), result.end(),
+            [](const LanguageStatus& left, const LanguageStatus& right) { return left.name < right.name; });
   return result;
+}
+
+Result<LanguageCheck> Execution::check_file(const std::string& file) {
+  SBX_TRY(share_workspace());
+  SBX_TRY(load_policies());
+  Result<std::string> text = read_file(file);
+  if (!text.ok()) {
+    if (text.error().errnum() != ENOENT) return Error(ErrorKind::policy, text.error().text());
+    return Error(ErrorKind::usage, "no such file: '" + printable(file) + "'")
+        .with_hint("sbx langs check takes the file of a language; docs/adding-a-language.md shows one");
+  }
+  const RunnerSpec runner = SBX_TRY(parse_runner_toml(text.value(), file));
+  LanguageCheck check;
+  runners_ = SBX_TRY(load_runners(search_));
+  for (const RunnerSpec& other : runners_) {
+    if (other.name == runner.name) {
+      if (other.origin.find('/') == std::string::npos) check.notes.push_back("it replaces the " + other.title + " that comes with sbx");
+      continue;
+    }
+    for (const std::string& extension : runner.extensions) {
+      if (is_source_of(other, "x" + extension)) check.notes.push_back("it takes " + printable(extension) + " from " + other.title);
+    }
+    for (const std::string& alias : runner.aliases) {
+      const bool taken = other.name == alias || std::find(other.aliases.begin(), other.aliases.end(), alias) != other.aliases.end();
+      if (taken) check.notes.push_back("it takes the name '" + printable(alias) + "' from " + other.title);
+    }
+  }
+  std::vector<std::string> names;
+  for (const RunnerSpec& other : runners_) names.push_back(other.name);
+  for (const std::string& used : runner.uses) {
+    if (std::find(names.begin(), names.end(), used) != names.end()) continue;
+    const std::string guess = did_you_mean(used, names);
+    return Error(ErrorKind::policy, "no language is called " + quoted(used) + ", which uses names")
+        .with_origin(file)
+        .with_hint(guess.empty() ? "sbx langs lists them" : "did you mean \"" + guess + "\"?");
+  }
+  check.status = status_of(runner, distribution_names(), probe_runner());
+  progress_.end();
+  if (!search_.config_directory.empty()) {
+    const std::string place = join_path(join_path(search_.config_directory, "lang"), base_name(file));
+    const Result<std::string> here = sys::realpath(file);
+    const Result<std::string> there = sys::realpath(place);
+    if (!there.ok() || !here.ok() || here.value() != there.value()) check.place = place;
+  }
+  return check;
 }
 
 }  // namespace
@@ -1510,6 +1597,14 @@ Result<Inspection> inspect(const RunRequest& request, const HostFacts& facts) {
   const Observer silent;
   const Engine none;  // nothing is run
   return Execution(request, facts, silent, none).inspect();
+}
+
+Result<LanguageCheck> check_language(const std::string& file, const HostFacts& facts, const Observer& observer,
+                                     const Engine& engine) {
+  RunRequest request;
+  request.exec = true;
+  request.verbosity = observer.note ? 1 : 0;
+  return Execution(request, facts, observer, engine).check_file(file);
 }
 
 Result<Report> execute(const RunRequest& request, const HostFacts& facts, const Observer& observer,

@@ -458,6 +458,7 @@ _SYSTEM_NEEDS = {
     "strace": lambda ctx: have("strace") and ctx.run(["strace", "-qq", "-o", "/dev/null", "true"]).status == 0,
     "mandoc": lambda ctx: have("mandoc"),
     "man": lambda ctx: have("man") and have("groff"),
+    "awk": lambda ctx: have("awk"),
     "unshare": lambda ctx: have("unshare"),
     "venv": lambda ctx: have("python3") and subprocess.run(
         ["/usr/bin/python3", "-c", "import venv, ensurepip"], stdout=subprocess.DEVNULL,
