@@ -4,6 +4,7 @@
 #   make build                build/sbx only
 #   make all                  everything: tests, probes and benchmark programs too
 #   make test                 unit, lint and integration tests, leaks, inside against outside, system calls: six minutes
+#   make test-languages       programs in forty languages, whose packages it installs: ten minutes
 #   make asan-test            unit and integration tests with AddressSanitizer and UndefinedBehaviorSanitizer
 #   make install PREFIX=/usr/local DESTDIR=
 #   make lint asan bench fuzz clean
@@ -19,7 +20,7 @@ CHECK_SKIPS ?=
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 .DEFAULT_GOAL := build
-.PHONY: all build configured run test unit-test integration-test leak-test differential-test budget-test install lint \
+.PHONY: all build configured run test unit-test integration-test leak-test differential-test budget-test test-languages install lint \
         asan asan-test bench fuzz clean
 
 # preset NAME FOLDER: configures when the folder is new, or when another choice of warnings is asked for.
@@ -60,6 +61,13 @@ differential-test:
 
 budget-test:
 	@python3 tests/syscall_budget.py --binary build/sbx
+
+required_languages = awk,sed,jq,bc,dc,m4,make,ed,zsh,fish,tcl,sqlite,scheme,commonlisp,prolog,luajit,fortran,pascal,nasm,assembly,forth,basic,rexx,sml
+
+test-languages: build
+	@tools/install-deps.sh languages more-languages
+	@python3 tests/languages/behaviours.py --binary build/sbx -j $(JOBS)
+	@python3 tests/languages/programs.py --binary build/sbx -j $(JOBS) --require $(required_languages)
 
 install: build
 	@DESTDIR='$(DESTDIR)' cmake --install build --prefix '$(PREFIX)' --strip

@@ -1,6 +1,6 @@
 #!/bin/sh
-# install-deps.sh [build|test|lint|fuzz|guest]…: installs what is missing for these steps (build when none is named), and only
-# that; silent and quick when nothing is. Debian and Ubuntu packages, as root or through sudo; otherwise it prints the
+# install-deps.sh [build|test|languages|more-languages|lint|fuzz|guest]…: installs what is missing for these steps (build when none is
+# named), and only that; silent and quick when nothing is. Debian and Ubuntu packages, as root or through sudo; otherwise it prints the
 # command that does it and fails.
 set -eu
 
@@ -51,6 +51,50 @@ everything_tested() {
   need libpython3-testsuite module test.support
 }
 
+languages() { # the fifteen of tests/languages/behaviours.py
+  need python3 command python3
+  need nodejs command node
+  need esbuild command esbuild
+  need bash command bash
+  need dash command dash
+  need gcc command gcc
+  need g++ command g++
+  need default-jdk-headless command javac
+  need golang-go command /usr/bin/go
+  need rustc command /usr/bin/rustc
+  need ruby command ruby
+  need perl command perl
+  need php-cli command php
+  need lua5.4 command lua5.4
+  need r-base-core command Rscript
+}
+
+more_languages() { # small and quick ones of tests/languages/more, which `make test-languages` requires
+  need gawk command gawk
+  need jq command jq
+  need bc command bc
+  need dc command dc
+  need m4 command m4
+  need make command make
+  need ed command ed
+  need zsh command zsh
+  need fish command fish
+  need tcl command tclsh
+  need sqlite3 command sqlite3
+  need guile-3.0 command guile
+  need sbcl command sbcl
+  need swi-prolog-nox command swipl
+  need luajit command luajit
+  need gfortran command gfortran
+  need fp-compiler command fpc
+  need fp-units-rtl command fpc
+  need nasm command nasm
+  need gforth command gforth
+  need yabasic command yabasic
+  need regina-rexx command regina
+  need polyml command poly
+}
+
 guest() { # the virtual machines of tests/guest
   need mmdebstrap command mmdebstrap
   need qemu-system-x86 command qemu-system-x86_64
@@ -64,10 +108,12 @@ for step; do
   case $step in
     build) build ;;
     test) everything_tested ;;
+    languages) languages ;;
+    more-languages) more_languages ;;
     lint) build; need clang-tidy command clang-tidy clang-tidy-14 ;;
     fuzz) build; need clang command clang ;;
     guest) guest ;;
-    *) echo "install-deps.sh: unknown step '$step' (build, test, lint, fuzz, guest)" >&2; exit 2 ;;
+    *) echo "install-deps.sh: unknown step '$step' (build, test, languages, more-languages, lint, fuzz, guest)" >&2; exit 2 ;;
   esac
 done
 missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ' | sed 's/^ *//; s/ *$//')

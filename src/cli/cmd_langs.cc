@@ -1,4 +1,5 @@
-// sbx langs: which languages there are, what this host has for them, and what brings the rest.
+// sbx langs: which languages there are, what this host has for them, and what brings the rest. sbx langs check FILE: what is
+// wrong with the file of a language.
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/output.h"
@@ -29,6 +30,27 @@ std::string as_json(const std::vector<runtime::LanguageStatus>& languages) {
   return text + "\n  ]\n}\n";
 }
 
+int check(const std::string& file, const runtime::Observer& observer) {
+  const Result<runtime::LanguageCheck> checked = runtime::check_language(file, runtime::probe_host(), observer);
+  if (!checked.ok()) {
+    say_error(checked.error());
+    return exit_code_for(checked.error().kind());
+  }
+  const runtime::LanguageCheck& result = checked.value();
+  const runtime::LanguageStatus& status = result.status;
+  std::string text = printable(file) + ": the language \"" + status.name + "\" (" + printable(status.title) + ") is described well\n";
+  for (const std::string& line : result.notes) text += "  " + line + "\n";
+  if (status.found) {
+    text += "  its tool is " + printable(status.tool) + (status.version.empty() ? "" : ", " + printable(status.version, 80)) + "\n";
+  } else {
+    text += "  this host cannot run it: " + printable(status.problem) + (status.package.empty() ? "" : "; package " + printable(status.package)) + "\n";
+  }
+  if (!result.place.empty()) {
+    text += "  to use it: install -D -m 644 " + shell_quote(file) + " " + shell_quote(result.place) + "\n";
+  }
+  return print_or_fail(text);
+}
+
 }  // namespace
 
 int langs_command(const Invocation& invocation) {
@@ -47,21 +69,31 @@ int langs_command(const Invocation& invocation) {
       {"Options", 'h', "help", "", "this page", "", set(help)},
   };
   Result<Parsed> parsed = parse_options(options, invocation.arguments());
-  if (parsed.ok() && !parsed.value().rest.empty()) {
-    parsed = Error(ErrorKind::usage, "sbx langs takes no argument '" + printable(parsed.value().rest[0]) + "'");
+  const std::vector<std::string> rest = parsed.ok() ? parsed.value().rest : std::vector<std::string>{};
+  const bool checking = !rest.empty() && rest[0] == "check";
+  if (checking && rest.size() != 2) {
+    parsed = Error(ErrorKind::usage, "sbx langs check takes one file");
+  } else if (!checking && !rest.empty()) {
+    const std::vector<std::string> known = {"check"};
+    const std::string guess = did_you_mean(rest[0], known);
+    parsed = Error(ErrorKind::usage, "sbx langs takes no argument '" + printable(rest[0]) + "'" +
+                                         (guess.empty() ? "" : ": did you mean '" + guess + "'?"));
   }
   if (!parsed.ok()) {
     say_error(parsed.take_error().with_hint("sbx langs --help lists the options"));
     return exit_code_for(ErrorKind::usage);
   }
   if (help) {
-    const std::vector<Example> examples = {{"Options", "sbx langs --json"}};
-    return print_or_fail(help_page("usage: sbx langs [--json]",
-                                   "Lists the languages that `sbx run` knows, and what of them this host has.", options,
-                                   examples));
+    const std::vector<Example> examples = {{"Options", "sbx langs --json"}, {"Options", "sbx langs check ./mylang.toml"}};
+    return print_or_fail(help_page("usage: sbx langs [--json]\n       sbx langs check FILE",
+                                   "Lists the languages that `sbx run` knows, and what of them this host has.\n"
+                                   "`check` says what is wrong with the file of a language of your own, or that nothing is.",
+                                   options, examples));
   }
   runtime::Observer observer;
   if (verbose) observer.note = say;
+  else observer.progress = show_progress;
+  if (checking) return check(rest[1], observer);
   const Result<std::vector<runtime::LanguageStatus>> languages =
       runtime::list_languages(runtime::probe_host(), observer);
   if (!languages.ok()) {

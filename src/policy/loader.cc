@@ -185,8 +185,11 @@ Result<std::vector<RunnerSpec>> load_runners(const PolicySearch& search, std::st
       else runners.push_back(std::move(runner));
     }
   }
-  std::sort(runners.begin(), runners.end(),
-            [](const RunnerSpec& a, const RunnerSpec& b) { return a.name < b.name; });
+  // The user's own first: what two languages claim, an extension or an alias, is theirs.
+  const auto is_own = [](const RunnerSpec& runner) { return runner.origin.find('/') != std::string::npos; };
+  std::sort(runners.begin(), runners.end(), [&](const RunnerSpec& a, const RunnerSpec& b) {
+    return is_own(a) != is_own(b) ? is_own(a) : a.name < b.name;
+  });
   return runners;
 }
 

@@ -37,7 +37,8 @@ Result<PolicyLayer> parse_native_toml(std::string_view text, const std::string& 
 // One section of the same ("limits") where it stands in another document.
 Result<PolicyLayer> parse_native_section(const TomlValue& table, const std::string& section, const std::string& name);
 
-// All languages: embedded ones, overridden and extended by CONFIG/sbx/policies/lang/*.toml. With `mention` (a name, an
+// All languages: the user's own, CONFIG/sbx/policies/lang/*.toml, then the embedded ones that they do not replace; each by
+// name. With `mention` (a name, an
 // extension, an interpreter), embedded texts that do not have it in quotes are not even parsed: what is looked for is
 // found as in the whole list, at the cost of one language (60 us each) instead of all.
 Result<std::vector<RunnerSpec>> load_runners(const PolicySearch& search, std::string_view mention = {});

@@ -101,8 +101,11 @@ class Execution {
 
   Result<Report> run();
   Result<std::vector<LanguageStatus>> languages();
+  Result<LanguageCheck> check_file(const std::string& file);
 
  private:
+  LanguageStatus status_of(const RunnerSpec& runner, const std::vector<std::string>& distributions,
+                           const ProbeRunner& probe) const;
   Status check_requirements();
   // The end of what run() began: waits for the user manager where that is asked for a scope.
   Result<CgroupParent*> cgroups();
@@ -1223,6 +1226,36 @@ std::vector<std::string> distribution_names() {
   return names;
 }
 
+// What `sbx langs` tells of one language.
+LanguageStatus Execution::status_of(const RunnerSpec& runner, const std::vector<std::string>& distributions,
+                                    const ProbeRunner& probe) const {
+  LanguageStatus status;
+  status.name = runner.name;
+  status.title = runner.title;
+  status.aliases = runner.aliases;
+  status.extensions = runner.extensions;
+  for (const std::string& distribution : distributions) {
+    const auto package = runner.packages.find(distribution);
+    if (package != runner.packages.end() && status.package.empty()) status.package = package->second;
+  }
+  const Result<FoundTools> found = find_tools(runner, probe);
+  if (!found.ok()) {
+    status.problem = found.error().text();
+    return status;
+  }
+  const Toolchain& tool = found.value().tool;
+  status.found = true;
+  status.tool = tool.executable;
+  status.version = tool.version;
+  status.origin = tool.origin;
+  if (!status.version.empty()) return status;
+  if (observer_.progress) observer_.progress("asking " + runner.title + " for its version");
+  Result<std::string> version = toolchain_version(toolchain_request(found.value().runner), tool, probe);
+  if (version.ok()) status.version = version.take();
+  else note(runner.name + ": " + version.error().text());
+  return status;
+}
+
 Result<std::vector<LanguageStatus>> Execution::languages() {
   SBX_TRY(share_workspace());
   SBX_TRY(load_policies());
@@ -1230,34 +1263,56 @@ Result<std::vector<LanguageStatus>> Execution::languages() {
   const std::vector<std::string> distributions = distribution_names();
   const ProbeRunner probe = probe_runner();
   std::vector<LanguageStatus> result;
-  for (const RunnerSpec& runner : runners_) {
-    LanguageStatus status;
-    status.name = runner.name;
-    status.title = runner.title;
-    status.aliases = runner.aliases;
-    status.extensions = runner.extensions;
-    for (const std::string& distribution : distributions) {
-      const auto package = runner.packages.find(distribution);
-      if (package != runner.packages.end() && status.package.empty()) status.package = package->second;
-    }
-    const Result<FoundTools> found = find_tools(runner, probe);
-    if (found.ok()) {
-      const Toolchain& tool = found.value().tool;
-      status.found = true;
-      status.tool = tool.executable;
-      status.version = tool.version;
-      status.origin = tool.origin;
-      if (status.version.empty()) {
-        Result<std::string> version = toolchain_version(toolchain_request(found.value().runner), tool, probe);
-        if (version.ok()) status.version = version.take();
-        else note(runner.name + ": " + version.error().text());
-      }
-    } else {
-      status.problem = found.error().text();
-    }
-    result.push_back(std::move(status));
-  }
+  for (const RunnerSpec& runner : runners_) result.push_back(status_of(runner, distributions, probe));
+  if (observer_.progress) observer_.progress("");
+  std::sort(result.begin(), result.end(),
+            [](const LanguageStatus& left, const LanguageStatus& right) { return left.name < right.name; });
   return result;
+}
+
+Result<LanguageCheck> Execution::check_file(const std::string& file) {
+  SBX_TRY(share_workspace());
+  SBX_TRY(load_policies());
+  Result<std::string> text = read_file(file);
+  if (!text.ok()) {
+    if (text.error().errnum() != ENOENT) return Error(ErrorKind::policy, text.error().text());
+    return Error(ErrorKind::usage, "no such file: '" + printable(file) + "'")
+        .with_hint("sbx langs check takes the file of a language; docs/adding-a-language.md shows one");
+  }
+  const RunnerSpec runner = SBX_TRY(parse_runner_toml(text.value(), file));
+  LanguageCheck check;
+  runners_ = SBX_TRY(load_runners(search_));
+  for (const RunnerSpec& other : runners_) {
+    if (other.name == runner.name) {
+      if (other.origin.find('/') == std::string::npos) check.notes.push_back("it replaces the " + other.title + " that comes with sbx");
+      continue;
+    }
+    for (const std::string& extension : runner.extensions) {
+      if (is_source_of(other, "x" + extension)) check.notes.push_back("it takes " + printable(extension) + " from " + other.title);
+    }
+    for (const std::string& alias : runner.aliases) {
+      const bool taken = other.name == alias || std::find(other.aliases.begin(), other.aliases.end(), alias) != other.aliases.end();
+      if (taken) check.notes.push_back("it takes the name '" + printable(alias) + "' from " + other.title);
+    }
+  }
+  std::vector<std::string> names;
+  for (const RunnerSpec& other : runners_) names.push_back(other.name);
+  for (const std::string& used : runner.uses) {
+    if (std::find(names.begin(), names.end(), used) != names.end()) continue;
+    const std::string guess = did_you_mean(used, names);
+    return Error(ErrorKind::policy, "no language is called " + quoted(used) + ", which uses names")
+        .with_origin(file)
+        .with_hint(guess.empty() ? "sbx langs lists them" : "did you mean \"" + guess + "\"?");
+  }
+  check.status = status_of(runner, distribution_names(), probe_runner());
+  if (observer_.progress) observer_.progress("");
+  if (!search_.config_directory.empty()) {
+    const std::string place = join_path(join_path(search_.config_directory, "lang"), base_name(file));
+    const Result<std::string> here = sys::realpath(file);
+    const Result<std::string> there = sys::realpath(place);
+    if (!there.ok() || !here.ok() || here.value() != there.value()) check.place = place;
+  }
+  return check;
 }
 
 }  // namespace
@@ -1268,6 +1323,14 @@ Result<std::vector<LanguageStatus>> list_languages(const HostFacts& facts, const
   request.exec = true;
   request.verbosity = observer.note ? 1 : 0;
   return Execution(request, facts, observer, engine).languages();
+}
+
+Result<LanguageCheck> check_language(const std::string& file, const HostFacts& facts, const Observer& observer,
+                                     const Engine& engine) {
+  RunRequest request;
+  request.exec = true;
+  request.verbosity = observer.note ? 1 : 0;
+  return Execution(request, facts, observer, engine).check_file(file);
 }
 
 Result<Report> execute(const RunRequest& request, const HostFacts& facts, const Observer& observer,

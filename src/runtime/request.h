@@ -125,6 +125,16 @@ struct LanguageStatus {
 Result<std::vector<LanguageStatus>> list_languages(const HostFacts& facts, const Observer& observer,
                                                    const Engine& engine = run_sandbox);
 
+// A language's file, looked at before it is put in its place.
+struct LanguageCheck {
+  LanguageStatus status;           // of the language that the file describes, as this host has it
+  std::vector<std::string> notes;  // sentences: what of other languages it takes over
+  std::string place;               // where the file would have to lie; "" when it lies there
+};
+// Errors: usage when there is no such file; policy, with place and did-you-mean, when it is wrong.
+Result<LanguageCheck> check_language(const std::string& file, const HostFacts& facts, const Observer& observer,
+                                     const Engine& engine = run_sandbox);
+
 // The caller's facts; asks the kernel, cheap (tens of microseconds).
 HostFacts probe_host();
 

@@ -261,7 +261,9 @@ Result<std::string> toolchain_version(const ToolchainRequest& request, const Too
   key.add("executable", toolchain.executable);
   key.add("identity", identity_text(identity_of(info)));
   const std::string digest = key.digest();
+  const Error silent(ErrorKind::not_found, "'" + toolchain.executable + "' does not tell its version");
   if (std::optional<std::string> line = load_cached_line(request.cache_directory, digest); line.has_value()) {
+    if (line->empty()) return silent;
     return std::move(*line);
   }
   if (!probe) return Error(ErrorKind::internal, "no probe to ask '" + toolchain.executable + "' with");
@@ -273,14 +275,19 @@ Result<std::string> toolchain_version(const ToolchainRequest& request, const Too
   for (const auto& [name, value] : toolchain.environment) more.push_back(name + "=" + value);
   spec.environment = probe_environment(request, more);
   spec.working_directory = "/";
-  const std::string output = SBX_TRY_CTX(probe(spec), "asking '" + toolchain.executable + "' for its version");
-  for (const std::string& line : split(output, '\n')) {
-    const std::string text = printable(trim(line), kMaxVersionLine);
-    if (text.empty()) continue;
-    store_cached_line(request.cache_directory, digest, text);
-    return text;
+  const Result<std::string> output = probe(spec);
+  if (!output.ok() && output.error().kind() != ErrorKind::not_found) {
+    return Error(output.error()).with_context("asking '" + toolchain.executable + "' for its version");
   }
-  return Error(ErrorKind::not_found, "'" + toolchain.executable + "' printed no version");
+  std::string version;
+  for (const std::string& line : split(output.ok() ? output.value() : "", '\n')) {
+    version = printable(trim(line), kMaxVersionLine);
+    if (!version.empty()) break;
+  }
+  // That it tells none is remembered too: some take seconds to do so.
+  store_cached_line(request.cache_directory, digest, version);
+  if (version.empty()) return output.ok() ? silent : output.error();
+  return version;
 }
 
 }  // namespace sbx::runtime

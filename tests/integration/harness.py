@@ -427,6 +427,7 @@ _SYSTEM_NEEDS = {
     "g++": lambda ctx: have("g++"),
     "perl": lambda ctx: have("perl"),
     "bash": lambda ctx: have("bash"),
+    "awk": lambda ctx: have("awk"),
     "unshare": lambda ctx: have("unshare"),
     "venv": lambda ctx: have("python3") and subprocess.run(
         ["/usr/bin/python3", "-c", "import venv, ensurepip"], stdout=subprocess.DEVNULL,
