@@ -87,7 +87,6 @@ more_languages() { # small and quick ones of tests/languages/more, which `make t
   need luajit command luajit
   need gfortran command gfortran
   need fp-compiler command fpc
-  need fp-units-rtl command fpc
   need nasm command nasm
   need gforth command gforth
   need yabasic command yabasic
