@@ -6,7 +6,7 @@
 #   make test                 unit, lint and integration tests, leaks, inside against outside, system calls: six minutes
 #   make test-guest           cases and leaks in virtual machines with systemd and all cgroup v2 controllers (Debian 12 and 13)
 #   make test-plots           what Python and R programs show comes back, with Debian's matplotlib, plotly, ggplot2 …
-#   make test-languages       programs in fifteen languages, whose packages it installs: three minutes
+#   make test-languages       programs in forty languages, whose packages it installs: ten minutes
 #   make asan-test            unit and integration tests with AddressSanitizer and UndefinedBehaviorSanitizer
 #   make cross-arm64          build-arm64/sbx for aarch64
 #   make test-containers      real containers, made with podman, as root: a minute and a half; make test-guest-containers: one that owns its
@@ -87,9 +87,12 @@ test-plots: all
 	@tools/install-deps.sh plots
 	@python3 tests/run.py --binary build/sbx --cases tests/plots $(call skips,tests/plots/expected-skips.txt)
 
+required_languages = awk,sed,jq,bc,dc,m4,make,ed,zsh,fish,tcl,sqlite,scheme,commonlisp,prolog,luajit,fortran,pascal,nasm,assembly,forth,basic,rexx,sml
+
 test-languages: build
-	@tools/install-deps.sh languages
+	@tools/install-deps.sh languages more-languages
 	@python3 tests/languages/behaviours.py --binary build/sbx -j $(JOBS)
+	@python3 tests/languages/programs.py --binary build/sbx -j $(JOBS) --require $(required_languages)
 
 install: build
 	@DESTDIR='$(DESTDIR)' cmake --install build --prefix '$(PREFIX)' --strip

@@ -93,6 +93,31 @@ languages() { # the fifteen of tests/languages/behaviours.py
   need r-base-core command Rscript
 }
 
+more_languages() { # small and quick ones of tests/languages/more, which `make test-languages` requires
+  need gawk command gawk
+  need jq command jq
+  need bc command bc
+  need dc command dc
+  need m4 command m4
+  need make command make
+  need ed command ed
+  need zsh command zsh
+  need fish command fish
+  need tcl command tclsh
+  need sqlite3 command sqlite3
+  need guile-3.0 command guile
+  need sbcl command sbcl
+  need swi-prolog-nox command swipl
+  need luajit command luajit
+  need gfortran command gfortran
+  need fp-compiler command fpc
+  need nasm command nasm
+  need gforth command gforth
+  need yabasic command yabasic
+  need regina-rexx command regina
+  need polyml command poly
+}
+
 guest() { # the virtual machines of tests/guest
   need mmdebstrap command mmdebstrap
   need qemu-system-x86 command qemu-system-x86_64
@@ -115,13 +140,14 @@ for step; do
     build) build ;;
     test) everything_tested ;;
     languages) languages ;;
+    more-languages) more_languages ;;
     lint) build; need clang-tidy command clang-tidy clang-tidy-14 ;;
     fuzz) build; need clang command clang ;;
     cross) cross ;;
     guest) guest ;;
     containers) containers ;;
     plots) plots ;;
-    *) echo "install-deps.sh: unknown step '$step' (build, test, languages, lint, fuzz, cross, guest, containers, plots)" >&2; exit 2 ;;
+    *) echo "install-deps.sh: unknown step '$step' (build, test, languages, more-languages, plots, lint, fuzz, cross, guest, containers)" >&2; exit 2 ;;
   esac
 done
 missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ' | sed 's/^ *//; s/ *$//')
