@@ -29,6 +29,8 @@ PACKAGES = ("systemd systemd-sysv dbus dbus-user-session libpam-systemd udev kmo
             "linux-image-cloud-amd64 python3 procps iproute2 util-linux bash perl-base tar login passwd mount").split()
 PODMAN = "podman crun uidmap fuse-overlayfs slirp4netns netavark aardvark-dns catatonit".split()
 
+UNUSED_SECONDS = 14 * 24 * 3600
+
 # NAME: (suite, more packages)
 GUESTS = {
     "debian12": ("bookworm", []),
@@ -113,14 +115,16 @@ def ensure(name, quiet=False):
     with open(cache / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if (folder / "root.img").exists():
+            os.utime(folder)  # it is in use: see below
             return folder
         subprocess.run([str(ROOT / "tools" / "install-deps.sh"), "guest"], check=True)
         began = time.monotonic()
         if not quiet:
             print(f"building the image of {name} (once; {folder})", file=sys.stderr, flush=True)
         build(name, folder)
-        for old in cache.glob(f"{name}-*"):  # an image of an older recipe is of no use to anyone
-            if old != folder and old.is_dir() and len(old.name) == len(folder.name):
+        # Trees with other recipes may share the cache: only what nobody has booted for long is of no use to anyone.
+        for old in cache.glob(f"{name}-*"):
+            if old.is_dir() and len(old.name) == len(folder.name) and time.time() - old.stat().st_mtime > UNUSED_SECONDS:
                 shutil.rmtree(old, ignore_errors=True)
         if not quiet:
             print(f"built in {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)

@@ -98,7 +98,8 @@ def write_input(path, options):
 
 def qemu_command(image, given, taken, options):
     # no_timer_check: on a busy host the timer's interrupts come too late for the kernel's taste, and it panics.
-    append = ("console=ttyS0 root=/dev/vda rw quiet loglevel=3 panic=-1 no_timer_check mitigations=off net.ifnames=0 "
+    # transparent_hugepage=never: khugepaged's waits for the other CPU lock up there.
+    append = ("console=ttyS0 root=/dev/vda rw quiet loglevel=3 panic=-1 no_timer_check transparent_hugepage=never mitigations=off net.ifnames=0 "
               "systemd.show_status=0 systemd.firstboot=off systemd.mask=serial-getty@ttyS0.service fsck.mode=skip")
     drives = [(image / "root.img", "snapshot=on"), (given, "readonly=on"), (taken, "cache=unsafe")]
     command = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",

@@ -5,7 +5,7 @@ try:
     while len(pids) < 5000:
         pid = os.fork()
         if pid == 0:
-            time.sleep(60)
+            time.sleep(600)
             os._exit(0)
         pids.append(pid)
 except OSError as error:

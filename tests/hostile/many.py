@@ -6,8 +6,8 @@ for _ in range(64):
         block = bytearray(64 << 20)
         for i in range(0, len(block), 4096):
             block[i] = 1
-        time.sleep(60)
+        time.sleep(600)
         os._exit(0)
     time.sleep(0.02)
-time.sleep(60)
+time.sleep(600)
 print("not stopped", flush=True)

@@ -220,12 +220,14 @@ def nothing_left(t):
 
 @case("what a killed supervisor leaves is removed by the next run", needs="cgroup", seconds=40)
 def killed(t):
-    process = t.spawn([t.binary, "exec", "--", "/bin/sh", "-c", "echo up; exec sleep 600"], stdin=subprocess.DEVNULL)
+    marker = f"killed-{t.dir.name}"
+    process = t.spawn([t.binary, "exec", "--", "/bin/sh", "-c", f"echo up; sleep 600; : {marker}"], stdin=subprocess.DEVNULL)
     t.equal(process.stdout.readline(), b"up\n")
     before = leaves_of(process.pid)
     t.true(before, "the run has no cgroup that shows")
     os.kill(process.pid, signal.SIGKILL)
     process.wait(10)
+    t.wait_until(lambda: not harness.processes_with(marker), 5, "the sandbox dead")
     t.sbx("exec", "--", "true")
     t.wait_until(lambda: not leaves_of(process.pid), 5, f"{before} removed")
 
