@@ -63,7 +63,7 @@ Result<Page> langs_page() {
   return Page{"usage: sbx langs [--json]\n       sbx langs check FILE",
               "Lists the languages that `sbx run` knows, and what of them this host has.\n"
               "`check` says what is wrong with the file of a language of your own, or that nothing is.",
-              langs_options(unused), {{"Options", "sbx langs --json"}, {"Options", "sbx langs check ./mylang.toml"}}};
+              langs_options(unused), {{"Options", "sbx langs check ./mylang.toml"}}};
 }
 
 int langs_command(const Invocation& invocation) {
