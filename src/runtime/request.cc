@@ -10,6 +10,7 @@
 #include "runtime/request.h"
 
 #include <dirent.h>
+#include <sched.h>
 #include <linux/openat2.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -74,6 +75,16 @@ struct Step {
   std::string exec_path;
   std::vector<std::pair<std::string, std::string>> environment;
 };
+
+// The text of a list of CPUs for a limit in thousandths: as many as affinity leaves.
+std::string online_cpus(uint64_t milli) {
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  const bool known = ::sched_getaffinity(0, sizeof mine, &mine) == 0;
+  const uint64_t available = known ? static_cast<uint64_t>(CPU_COUNT(&mine)) : UINT64_MAX;
+  const uint64_t count = std::min((milli + 999) / 1000, available);
+  return count <= 1 ? "0\n" : "0-" + std::to_string(count - 1) + "\n";
+}
 
 // Which of the shipped groups each refused call belongs to.
 void name_groups(std::vector<Denial>& denials) {
@@ -604,8 +615,21 @@ ProbeRunner Execution::probe_runner() {
   };
 }
 
-// Where the tool's companions lie: behind the links of /usr/bin, which may lead to another version for each of them.
-std::string tool_directory(const Toolchain& tool) {
+// Where the tool's companions lie: behind the links of /usr/bin, which may lead to another version for each of them. Looked
+// up only for a runner that has words for it.
+std::string tool_directory(const RunnerSpec& runner, const Toolchain& tool) {
+  std::vector<std::string> words = runner.run_argv;
+  const auto add = [&](const std::vector<std::string>& argv, const std::map<std::string, std::string>& environment) {
+    words.insert(words.end(), argv.begin(), argv.end());
+    for (const auto& [name, value] : environment) words.push_back(value);
+  };
+  add({}, runner.environment);
+  if (runner.compile) add(runner.compile->argv, runner.compile->environment);
+  if (runner.prepare) add(runner.prepare->argv, runner.prepare->environment);
+  const bool used = std::any_of(words.begin(), words.end(), [](const std::string& word) {
+    return word.find("{tool_dir}") != std::string::npos;
+  });
+  if (!used) return dir_name(tool.executable);
   const Result<std::string> real = sys::realpath(tool.executable);
   return dir_name(real.ok() && is_system_path(real.value()) ? real.value() : tool.executable);
 }
@@ -698,7 +722,7 @@ Status Execution::prepare_tool() {
   wanted.runner = &runner;
   wanted.tool = &toolchain_;
   wanted.values.tool = toolchain_.executable;
-  wanted.values.tool_directory = tool_directory(toolchain_);
+  wanted.values.tool_directory = tool_directory(runner, toolchain_);
   wanted.values.tools = tools_;
   wanted.values.memory = kPrepareMemory;
   wanted.cache_directory = toolchain_request(&runner).cache_directory;
@@ -878,6 +902,16 @@ Result<SandboxSpec> Execution::make_spec(const Step& step, std::vector<FsOp> ext
   input.caller_environment = environment_;
   input.resolv_conf = resolv_conf_;
   input.compile_step = compiling;
+  if (const std::optional<uint64_t> cpus = limit_of<uint64_t>("limits.cpus"); cpus.has_value()) {
+    // Affinity holds the limit, and some runtimes count by it. The C library counts by this file (os.cpu_count() of
+    // Python, std::thread::hardware_concurrency()), and the machine's own is not shown.
+    const std::string folder = "/sys/devices/system/cpu";
+    for (size_t slash = folder.find('/', 1); slash != std::string::npos; slash = folder.find('/', slash + 1)) {
+      input.extra.emplace_back(DirOp{folder.substr(0, slash), 0755});
+    }
+    input.extra.emplace_back(DirOp{folder, 0755});
+    input.extra.emplace_back(FileOp{folder + "/online", online_cpus(*cpus), 0444});
+  }
   return resolve(layers_, facts_, input);
 }
 
@@ -1168,7 +1202,7 @@ Result<Report> Execution::run() {
 
   StepValues values;
   values.tool = toolchain_.executable;
-  values.tool_directory = tool_directory(toolchain_);
+  values.tool_directory = tool_directory(runner, toolchain_);
   values.tools = tools_;
   values.source = source_;
   values.sources = sources_;

@@ -242,7 +242,14 @@ import ("fmt"; "runtime"; "runtime/debug")
 func main() { fmt.Println(runtime.GOMAXPROCS(0), debug.SetMemoryLimit(-1) / 1048576) }""",
     "python": """import os, resource
 assert resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY
-print(len(os.sched_getaffinity(0)), 512)""",
+assert len(os.sched_getaffinity(0)) == 1
+print(os.cpu_count(), 512)""",
+    "cpp": """#include <iostream>
+#include <thread>
+int main() { std::cout << std::thread::hardware_concurrency() << " 512\\n"; }""",
+    "ruby": """require "etc"
+puts "#{Etc.nprocessors} 512" """,
+    "rust": """fn main() { println!("{} 512", std::thread::available_parallelism().unwrap()); }""",
 }
 
 

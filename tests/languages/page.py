@@ -57,7 +57,7 @@ def behaviour_table():
             if name in without:
                 reasons.append(f"- {language}, {name}: {reason}")
         rows.append(row)
-    rows.append(["sees and respects the memory and the CPUs that it was given",
+    rows.append(["sees the CPUs that it was given, and fits its heap to the memory",
                  *("✓" if language in behaviours.SEES else "" for language in behaviours.FIFTEEN)])
     return table(rows) + "\n" + "\n".join(sorted(reasons)) + "\n"
 
