@@ -155,7 +155,7 @@ TEST_CASE("the user's languages replace and extend the shipped ones") {
   const Folder config;
   const std::string language =
       "source_name = \"main.x\"\ncommands = [\"x\"]\nversion_argv = [\"{tool}\"]\nrun_argv = [\"{tool}\", \"{src}\"]\n";
-  config.file("lang/awk.toml", "name = \"awk\"\n" + language);
+  config.file("lang/mine.toml", "name = \"mine\"\n" + language);
   config.file("lang/python.toml", "name = \"python\"\ntitle = \"Mine\"\n" + language);
   const PolicySearch search{.config_directory = config.path, .workspace = ""};
   const Result<std::vector<RunnerSpec>> runners = load_runners(search);
@@ -163,7 +163,7 @@ TEST_CASE("the user's languages replace and extend the shipped ones") {
   CHECK(runners.value().size() == load_runners({}).value().size() + 1);
   size_t found = 0;
   for (const RunnerSpec& runner : runners.value()) {
-    if (runner.name == "awk") ++found;
+    if (runner.name == "mine") ++found;
     if (runner.name == "python" && runner.title == "Mine") ++found;
   }
   CHECK(found == 2);

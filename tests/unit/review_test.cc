@@ -101,7 +101,7 @@ TEST_CASE("mounts are judged by what they are and by who may write") {
   CHECK(found(mount("/etc")) == "high system-settings");
   CHECK(found(mount("/run/docker.sock")) == "high control-socket");
   CHECK(found(mount("/dev/sda")) == "high device");
-  CHECK(found(mount("/tmp")) == "medium socket-directory");
+  CHECK(found(mount("/tmp")) == "high control-socket");
   CHECK(found(mount("/usr/local", "mode = \"rw\"")) == "high writable-system");
   CHECK(found(mount("/usr/share/x")) == "");
   CHECK(found(mount("/home/user/.local/bin", "mode = \"rw\"")) == "high trusted-places");
