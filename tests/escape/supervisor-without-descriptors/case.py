@@ -3,7 +3,7 @@ from escape import Attack, Control
 
 def run(t):
     refused, ran = 0, 0
-    for number in list(range(6, 40, 2)) + [64]:
+    for number in list(range(6, 40, 2)) + [64, 256]:
         done = t.run(["/bin/sh", "-c", f'ulimit -n {number}; exec "$0" "$@"', t.binary, "exec", "--mount", f"{t.probe}:/opt/probe", "--", "/opt/probe", "each",
                       "unshare 0x10000000", "keyctl", "mount tmpfs /tmp"])
         if done.status == 0:
@@ -13,7 +13,7 @@ def run(t):
             refused += 1
             t.true(done.status in (125, 126, 127, 2) and not done.text, done.describe())
     t.true(refused and ran, f"{refused} refused, {ran} ran")
-    return "what started had every protection, the rest did not start", "64 descriptors: the run starts"
+    return "what started had every protection, the rest did not start", "256 descriptors: the run starts"
 
 
 CASE = Attack("start sbx with hardly any descriptors left, so that a protection cannot be put up", "58", "fail closed", run=run, seconds=40,
