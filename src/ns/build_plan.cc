@@ -438,12 +438,15 @@ class PlanBuilder {
       step.n = 1;
     }
     bound_watches(op.target);
-    if (op.subset_pid) {
+    const bool read_only = spec_.hardening.writable_noexec;
+    if (op.subset_pid || read_only) {
       // Over the whole one, which has served for the settings above; nobody inside can take a mount away.
-      begin_op("proc of processes alone on " + quoted_path(op.target));
+      begin_op((op.subset_pid ? "proc of processes alone on " : "read-only proc on ") + quoted_path(op.target));
       Step& upper = add(StepKind::proc);
       upper.a = relative(op.target);
-      upper.b = keep_string("subset=pid");
+      if (op.subset_pid) upper.b = keep_string("subset=pid");
+      // /proc/self/mem writes code that is mapped read-only, by the kernel's hand.
+      if (read_only) upper.attr = SBX_MOUNT_ATTR_RDONLY;
     }
     if (!op.masked) return {};
     for (const char* name : {"sys", "bus", "irq", "fs", "acpi", "scsi"}) {

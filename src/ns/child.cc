@@ -243,7 +243,9 @@ long perform(const Step& step, int (&kept)[kMaxKept]) noexcept {
     case StepKind::bind: return bind(step);
     case StepKind::clone_bind: return clone_bind(step);
     case StepKind::attach: return move_to(step, step.fd, step.b);
-    case StepKind::proc: return call(SYS_mount, "proc", step.a, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, step.b);
+    case StepKind::proc:
+      return call(SYS_mount, "proc", step.a, "proc",
+                  MS_NOSUID | MS_NODEV | MS_NOEXEC | ((step.attr & SBX_MOUNT_ATTR_RDONLY) != 0 ? MS_RDONLY : 0), step.b);
     case StepKind::devpts:
       // All instances draw on one number of terminals for the whole host; without a bound one sandbox takes them all.
       return call(SYS_mount, "devpts", step.a, "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620,max=64");

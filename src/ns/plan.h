@@ -55,7 +55,7 @@ enum class StepKind : uint32_t {
   bind,          // the host's `a` at `b`, attributes `attr`; device and inode must be n and m (0, 0: not compared)
   clone_bind,    // `a`, already inside, at `b` with attributes `attr` (masks, private directories, self-binds)
   attach,        // the detached tree `fd` at b
-  proc,          // at a with options b
+  proc,          // at a with options b, read-only if `attr` says so
   devpts,        // at a
   overlay,       // at a with options b
   cgroup,        // the cgroup v2 tree at a, read-only: from the root of our cgroup namespace down

@@ -134,7 +134,9 @@ class Lister {
       case StepKind::bind: return bind(step);
       case StepKind::clone_bind: return clone_bind(step);
       case StepKind::attach: return move_to(step, step.b);
-      case StepKind::proc: return call("mount(\"proc\", " + word(step.a) + ", \"proc\", MS_NOSUID|MS_NODEV|MS_NOEXEC, " + word(step.b) + ")");
+      case StepKind::proc:
+        return call("mount(\"proc\", " + word(step.a) + ", \"proc\", " + ((step.attr & SBX_MOUNT_ATTR_RDONLY) != 0 ? "MS_RDONLY|" : "") +
+                    "MS_NOSUID|MS_NODEV|MS_NOEXEC, " + word(step.b) + ")");
       case StepKind::devpts:
         return call("mount(\"devpts\", " + word(step.a) + ", \"devpts\", MS_NOSUID|MS_NOEXEC, \"newinstance,ptmxmode=0666,mode=620,max=64\")");
       case StepKind::overlay: return call("mount(\"overlay\", " + word(step.a) + ", \"overlay\", MS_NOSUID|MS_NODEV, " + word(step.b) + ")");

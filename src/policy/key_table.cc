@@ -92,7 +92,7 @@ const std::vector<KeyRow>& rows() {
       {"hardening.nested_userns", KeyType::boolean, false, nullptr, nullptr,
        "the payload may make user namespaces of its own", {}, "false", 0, 0},
       {"hardening.writable_noexec", KeyType::boolean, false, nullptr, nullptr,
-       "nothing in the writable places can be executed or mapped as code; the compile step is exempt", {}, "false", 0, 0},
+       "nothing in the writable places can be executed or mapped as code, and /proc is read-only, since /proc/self/mem writes code; the compile step is exempt", {}, "false", 0, 0},
       {"hardening.proc", KeyType::choice, false, nullptr, nullptr,
        "processes: /proc shows these alone, without cpuinfo, meminfo, stat and the like; unmasked: all, as sandboxes inside need it",
        {"full", "processes", "unmasked"}, "\"full\"", 0, 0},

@@ -155,7 +155,7 @@ struct Identity {
 struct Hardening {
   bool landlock = true;            // where the kernel has it; the result says whether it was in force
   bool nested_userns = false;      // may the payload make user namespaces of its own?
-  bool writable_noexec = false;    // nothing in the writable places can be executed or mapped as code
+  bool writable_noexec = false;    // nothing in the writable places can be executed or mapped as code; /proc is read-only
   std::vector<std::string> keep_capabilities;  // "cap_net_bind_service"; inside the sandbox's user namespace only
   bool operator==(const Hardening&) const = default;
 };

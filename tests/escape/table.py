@@ -60,6 +60,7 @@ OPEN = (
     ("Counters by user", "as an ordinary user the payload has the caller's uid on the host, and the kernel counts some things by it: pages in pipes above a soft limit, descriptors in flight over sockets, epoll watches. "
      "A payload can use them up, within `--pids` and `--open-files`; as root every sandbox has a uid of its own"),
     ("Record locks and flock", "the default policy lets a payload lock files that it can open, those of a read-only share among them: programs of the host that lock the same files wait while it runs. judge refuses"),
+    ("Futexes", "two sandboxes that see one file of the host, a library even, can wait and wake on a page of it by futex(2), under every policy: a filter does not see what an address belongs to"),
     ("Watches", "inotify on the host's read-only files (default, build, network) tells when programs of the host open them. judge and strict refuse"),
     ("sync(2)", "writes back all file systems of the host: a payload can make its disks busy"),
     ("Kernel memory without a cgroup", "sockets, pipes, cached names: bounded by `--pids` and `--open-files` only"),

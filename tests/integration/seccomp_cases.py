@@ -180,6 +180,9 @@ def nested(t):
     done = t.sbx("exec", "--policy", "./nest.toml", "--mount", f"{t.binary}:/opt/sbx", "--mount", f"{t.dir}/inner.py:/opt/inner.py", "--",
                  "/bin/bash", "-c", "/opt/sbx exec --policy strict -- bash -c 'exec /bin/true'; echo $?; /opt/sbx exec -- bash -c 'exec /bin/true'; echo $?")
     t.equal(done.text.split(), ["126", "0"], "exec under the inner strict, and under the inner default")
+    # Where no cgroup counts memory the outer filter has no memory files.
+    done = t.sbx("exec", "--policy", "./nest.toml", "--mount", f"{t.binary}:/opt/sbx", "--", "/opt/sbx", "run", "--lang", "python", "-c", "print(6 * 7)")
+    t.expect(done, out="42\n")
 
 
 @case("sbx in sbx under the default policy is refused with the reason, before anything runs", needs="plain-build")
@@ -240,6 +243,14 @@ def strict_wx(t):
     for place in ("/box", "/tmp", "/dev/shm", "/home/sandbox"):
         both(t, "strict", f"place = {place!r}\n" + by_file, "EPERM", "ok")
     t.equal(t.expect(t.python(tried("os.memfd_create('x')", "import os"), "--policy", "strict")).text.strip(), "ENOSYS", "memfd_create")
+    # The kernel writes through /proc/self/mem into what is mapped read-only, code among it.
+    code = CALL + ("a = ctypes.cast(L.getppid, ctypes.c_void_p).value\ntry:\n  f = open('/proc/%s/mem' % name, 'r+b', buffering=0)\n"
+                   "  f.seek(a); word = f.read(4); f.seek(a); print(f.write(word))\nexcept OSError as e:\n  print(e.errno == 30)\n")
+    t.file("writable.toml", "[hardening]\nwritable_noexec = false\n")
+    for name in ("self", "thread-self", "self/task/2"):
+        t.equal(t.expect(t.python(f"name = {name!r}\n" + code, "--policy", "strict")).text.strip(), "True", f"/proc/{name}/mem: EROFS")
+        done = t.python(f"name = {name!r}\n" + code, "--policy", "strict", "--policy", "./writable.toml")
+        t.equal(t.expect(done).text.strip(), "4", f"/proc/{name}/mem without writable_noexec (control)")
 
 
 @case("strict: a workspace that is shared writable or as an overlay holds nothing executable either; the default runs it", needs="python")
