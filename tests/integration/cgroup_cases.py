@@ -341,13 +341,12 @@ def in_container(t, cgroup, script):
     return t.run(["/bin/bash", "-c", enter, t.binary, script, str(cgroup)])
 
 
-@case("alone in a container's cgroup that it may write, sbx makes room in it, again and again; only the place to stand aside stays",
+@case("alone in a container's cgroup that it may write, sbx makes room in it; only the place to stand aside stays",
       as_=("root",), needs=("cgroup-v2", "unshare"), seconds=40)
 def container(t):
     cgroup = own_cgroup(t, "container")
-    for _ in range(2):
-        done = in_container(t, cgroup, 'exec "$0" exec --cpus 1.5 --json -- true')
-        t.equal(held_by(done), HELD)
+    done = in_container(t, cgroup, '"$0" exec --cpus 1.5 --json -- true > /dev/null && exec "$0" exec --cpus 1.5 --json -- true')
+    t.equal(held_by(done), HELD)
     t.equal([p.name for p in cgroup.iterdir() if p.is_dir()], ["sbx-sup"], "left in the container's cgroup")
 
 
