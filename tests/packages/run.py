@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The packages of `make deb` and `make tarball`: made twice with the same bytes, and what they do to a system.
 
-    tests/packages/run.py [--build build] [-k pattern] [--list]
+    tests/packages/run.py [--build build] [-k pattern] [-v] [--list]
 
 Needs root, dpkg and a static busybox: the package is installed into throw-away roots (dpkg --root), whose shell is busybox,
 where its scripts run after chroot(2). Nothing of the host's is changed. docs/install.md says what is promised.
@@ -114,7 +114,7 @@ class System:
 
     def dpkg(self, *words, status=0):
         # Of the host dpkg wants ldconfig and start-stop-daemon on its PATH; in the root they would never be called.
-        return call(["dpkg", f"--root={self.root}", "--log=/dev/null", "--force-bad-path", *words], status)
+        return call(["dpkg", f"--root={self.root}", "--log=/dev/null", "--force-bad-path", "--force-unsafe-io", *words], status)
 
     def tree(self):
         """Every path with its kind, mode, owner and content, dpkg's own database left out."""
@@ -134,6 +134,7 @@ def made_twice(p):
     """made again, by another umask, at another time of the files, in another time zone: the same bytes"""
     first = digest(p.deb), digest(p.tarball)
     os.utime(ROOT / "README.md")
+    os.utime(ROOT / "SECURITY.md", (1e9, 1e9))
     before = os.umask(0o077)
     try:
         zone = {"TZ": "Asia/Tokyo", "LC_ALL": "C.UTF-8", "TMPDIR": str(p.folder)}
@@ -309,6 +310,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", default=str(ROOT / "build"))
     parser.add_argument("-k", dest="pattern", default="", help="regular expression over case names and sentences")
+    parser.add_argument("-v", dest="verbose", action="store_true", help="passed cases too, with their time")
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
     wanted = [c for c in CASES if re.search(options.pattern, f"{c.__name__}: {c.__doc__}")]
@@ -328,11 +330,15 @@ def main():
         os.chmod(folder, 0o755)
         packages = Packages(os.path.relpath(options.build, ROOT), pathlib.Path(folder))
         for function in wanted:
+            at = time.monotonic()
             try:
                 function(packages)
             except (Failure, OSError, subprocess.TimeoutExpired) as failure:
                 failed += 1
                 print(f"FAIL {function.__name__}: {function.__doc__}\n{failure}", flush=True)
+            else:
+                if options.verbose:
+                    print(f"ok   {function.__name__}  ({time.monotonic() - at:.1f} s)", flush=True)
     print(f"({time.monotonic() - began:.0f} s)\n{len(wanted) - failed} passed, {failed} failed, 0 skipped")
     return 1 if failed else 0
 
