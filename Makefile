@@ -11,7 +11,8 @@
 #   make cross-arm64          build-arm64/sbx for aarch64
 #   make test-containers      real containers, made with podman, as root: a minute and a half; make test-guest-containers: one that owns its
 #                             cgroup, in a virtual machine: ten
-#   make deb tarball          packages, in dist/ with SHA256SUMS; make test-packages: installs and removes them in throw-away roots
+#   make deb tarball          packages, in dist/ with SHA256SUMS; make test-packages: installs and removes them in throw-away
+#                             roots; make test-guest-packages: in virtual machines
 #   make install PREFIX=/usr/local DESTDIR=
 #   make reference            docs/commands.md, docs/policy-keys.md and docs/schema/policy-v1.json anew, from the tables
 #   make lint asan bench fuzz clean
@@ -29,7 +30,7 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := build
 .PHONY: all build configured run install deb tarball reference lint asan bench fuzz clean cross-arm64
 .PHONY: test unit-test integration-test leak-test differential-test budget-test asan-test
-.PHONY: test-languages test-plots test-packages test-containers test-guest test-guest-containers
+.PHONY: test-languages test-plots test-packages test-containers test-guest test-guest-containers test-guest-packages
 
 # preset NAME FOLDER: configures when the folder is new, or when another choice of warnings is asked for.
 preset = { [ -f $(2)/build.ninja ] && [ -z '$(WERROR)' ]; } || cmake --preset $(1) $(if $(WERROR),-DSBX_WERROR=$(WERROR))
@@ -83,6 +84,10 @@ test-guest: build
 	@tools/install-deps.sh guest
 	@cmake --build build -j $(JOBS) --target probe
 	@python3 tests/guest/run_guest.py debian12 debian13 --binary build/sbx
+
+test-guest-packages: build
+	@tools/install-deps.sh guest
+	@tests/guest/run_guest.py debian12 debian13 --binary build/sbx --script tests/packages/guest.sh --file "$$(packaging/package.sh deb build)"
 
 test-plots: all
 	@tools/install-deps.sh plots

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The Debian package in a guest of tests/guest: installed by its dpkg, used by the users of a real system, purged again.
 #
-#   tests/guest/run_guest.py debian12 debian13 --script tests/packages/guest.sh --file "$(packaging/package.sh deb)"
+#   make test-guest-packages
 set -eu
 fail() { echo "FAIL $*"; exit 1; }
 package=$(echo /guest/files/sbx_*.deb)
