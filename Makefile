@@ -11,6 +11,8 @@
 #   make cross-arm64          build-arm64/sbx for aarch64
 #   make test-containers      real containers, made with podman, as root: a minute and a half; make test-guest-containers: one that owns its
 #                             cgroup, in a virtual machine: ten
+#   make deb tarball          packages, in dist/ with SHA256SUMS; make test-packages: installs and removes them in throw-away
+#                             roots; make test-guest-packages: in virtual machines
 #   make install PREFIX=/usr/local DESTDIR=
 #   make reference            docs/commands.md, docs/policy-keys.md, docs/guide/09-troubleshooting.md and docs/schema/policy-v1.json anew, from the tables
 #   make lint asan bench fuzz clean
@@ -26,9 +28,9 @@ CHECK_SKIPS ?=
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 .DEFAULT_GOAL := build
-.PHONY: all build configured run install reference lint asan bench fuzz clean cross-arm64
+.PHONY: all build configured run install deb tarball reference lint asan bench fuzz clean cross-arm64
 .PHONY: test unit-test integration-test leak-test differential-test budget-test asan-test
-.PHONY: test-languages test-plots test-containers test-guest test-guest-containers
+.PHONY: test-languages test-plots test-packages test-containers test-guest test-guest-containers test-guest-packages
 
 # preset NAME FOLDER: configures when the folder is new, or when another choice of warnings is asked for.
 preset = { [ -f $(2)/build.ninja ] && [ -z '$(WERROR)' ]; } || cmake --preset $(1) $(if $(WERROR),-DSBX_WERROR=$(WERROR))
@@ -71,7 +73,7 @@ budget-test:
 
 test-containers: build
 	@tools/install-deps.sh containers
-	@python3 tests/containers/run.py --binary build/sbx --check-table docs/ci.md $(call skips,tests/containers/expected-skips.txt)
+	@python3 tests/containers/run.py --binary build/sbx --tarball "$$(packaging/package.sh tarball build)" --check-table docs/ci.md $(call skips,tests/containers/expected-skips.txt)
 
 test-guest-containers: build
 	@tools/install-deps.sh containers
@@ -82,6 +84,10 @@ test-guest: build
 	@tools/install-deps.sh guest
 	@cmake --build build -j $(JOBS) --target probe
 	@python3 tests/guest/run_guest.py debian12 debian13 --binary build/sbx
+
+test-guest-packages: build
+	@tools/install-deps.sh guest
+	@tests/guest/run_guest.py debian12 debian13 --binary build/sbx --script tests/packages/guest.sh --file "$$(packaging/package.sh deb build)"
 
 test-plots: all
 	@tools/install-deps.sh plots
@@ -97,6 +103,13 @@ test-languages: build
 
 install: build
 	@DESTDIR='$(DESTDIR)' cmake --install build --prefix '$(PREFIX)' --strip
+
+deb tarball: build
+	@packaging/package.sh $@ build
+
+test-packages: build
+	@tools/install-deps.sh packages
+	@python3 tests/packages/run.py --build build
 
 reference: build
 	@build/sbx help --format markdown > docs/commands.md
@@ -140,4 +153,4 @@ cross-arm64: build
 	@qemu-aarch64-static build-arm64/sbx --version
 
 clean:
-	@rm -rf build build-asan build-fuzz build-arm64
+	@rm -rf build build-asan build-fuzz build-arm64 dist

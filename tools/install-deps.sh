@@ -134,6 +134,13 @@ containers() { # the engines of tests/containers
   need python3 command python3
 }
 
+packages() { # the tests of tests/packages
+  need dpkg command dpkg-deb
+  need busybox-static command busybox
+  need lintian command lintian
+  need python3 command python3
+}
+
 [ $# -gt 0 ] || set -- build
 for step; do
   case $step in
@@ -146,8 +153,9 @@ for step; do
     cross) cross ;;
     guest) guest ;;
     containers) containers ;;
+    packages) packages ;;
     plots) plots ;;
-    *) echo "install-deps.sh: unknown step '$step' (build, test, languages, more-languages, plots, lint, fuzz, cross, guest, containers)" >&2; exit 2 ;;
+    *) echo "install-deps.sh: unknown step '$step' (build, test, languages, more-languages, plots, lint, fuzz, cross, guest, containers, packages)" >&2; exit 2 ;;
   esac
 done
 missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ' | sed 's/^ *//; s/ *$//')

@@ -1,5 +1,6 @@
 """Containers as people start them, and what sbx makes of each. A case gets `t` (run.Trial); see README.md."""
 
+import pathlib
 import re
 import subprocess
 
@@ -244,6 +245,26 @@ def cgroup_read_only(t):
     mend = inside.finding("cgroup-delegation")["mend"]
     t.match(mend, r"podman with --security-opt unmask=/sys/fs/cgroup$")
     own_cgroup(t, ["--cap-add", "SYS_ADMIN", "--security-opt", "unmask=/proc/*"] + UNCONFINED + options_in(mend.split("podman with ")[1]))
+
+
+@case("an image FROM scratch with the tarball alone: --version, and a doctor that says what is missing there", who=("root",))
+def from_scratch(t):
+    t.needs_tarball()
+    context = t.folder / "scratch"
+    context.mkdir()
+    (context / "Dockerfile").write_text("FROM scratch\nADD files.tar.gz /\n")
+    (context / "files.tar.gz").write_bytes(pathlib.Path(t.tarball).read_bytes())
+    t.podman.build(context, "localhost/sbx-scratch")
+    place = f"/{pathlib.Path(t.tarball).name.removesuffix('.tar.gz')}/bin"
+    image = ["localhost/sbx-scratch"]
+    said = t.podman.start([], image, [f"{place}/sbx", "--version"])
+    t.match(said.text, r"^sbx [0-9.]+$", "--version")
+    doctor = t.podman.start(OPEN, image, [f"{place}/sbx", "doctor"])
+    t.equal(doctor.status, 1, "status of doctor")
+    t.match(doctor.text, r"^ok +user-namespaces, mount-namespace", "doctor's last rows")
+    t.match(doctor.text, r"^missing +sandbox +command not found inside the sandbox: 'true'$", "doctor's own sandbox")
+    inside = t.podman.start(OPEN, image, [f"{place}/sbx", "exec", "--mount", f"{place}:/opt", "--", "/opt/sbx", "--version"])
+    t.equal((inside.status, inside.text), (0, said.text), "what a program of the image's own prints in a sandbox")
 
 
 def options_in(line):

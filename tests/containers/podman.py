@@ -167,19 +167,25 @@ class Podman:
             raise Unusable(f"podman import fails: {last_line(done.errors)}")
         self.made = True
 
+    def build(self, context, name):
+        """`podman build` of the folder's Dockerfile, without network."""
+        done = self.call(self.podman("build", "--quiet", "--network", "none", "--tag", name, "--file", f"{context}/Dockerfile", str(context)))
+        if done.status != 0:
+            raise harness.Failure("podman build\n" + done.describe())
+
     def run(self, options, script, rootfs=None, name=IMAGE):
-        """`podman run` of a shell script in a new container."""
+        """`podman run` of a shell script in a new container of the image that the cases share."""
+        if not rootfs:
+            self.ensure_image()
+        return self.start(options, ["--rootfs", str(rootfs)] if rootfs else [name], ["/bin/sh", "-c", script])
+
+    def start(self, options, image, command):
+        """`podman run` of a command in a new container of any image."""
         words = ["run", "--rm", "--network", "none", "--log-driver", "none", "--ulimit", "nofile=4096:4096",
                  "--ulimit", f"nproc={process_limit()}"]
         if not self.cgroups:
             words.append("--cgroups=disabled")
-        words += options
-        if rootfs:
-            words += ["--rootfs", str(rootfs)]
-        else:
-            self.ensure_image()
-            words.append(name)
-        return self.call(self.podman(*words, "/bin/sh", "-c", script))
+        return self.call(self.podman(*words, *options, *image, *command))
 
     def close(self):
         """Waits for podman's own cleaning up; a rootless one leaves a process that holds its user namespace."""

@@ -87,8 +87,8 @@ class Inside:
 class Trial:
     """What a case gets: podman as one identity, checks, and rows for the table."""
 
-    def __init__(self, who, engine, image, folder):
-        self.who, self.podman, self.image = who, engine, image
+    def __init__(self, who, engine, image, folder, tarball=""):
+        self.who, self.podman, self.image, self.tarball = who, engine, image, tarball
         self.folder = pathlib.Path(folder)
         os.chmod(folder, 0o755)
         self.rows = []
@@ -215,6 +215,10 @@ class Trial:
         shutil.copy(self.image.tree / "etc/passwd", tree / "etc/passwd")
         return tree
 
+    def needs_tarball(self):
+        if not self.tarball:
+            raise Skip("needs --tarball")
+
     # -- checks
 
     def record(self, setting, outcome):
@@ -275,6 +279,7 @@ def main():
     parser = argparse.ArgumentParser(description="Runs sbx in real containers.")
     parser.add_argument("--binary", default=str(harness.ROOT / "build" / "sbx"))
     parser.add_argument("--busybox", default="", help="a static busybox; default: that of the PATH")
+    parser.add_argument("--tarball", default="", help="of packaging/package.sh; without it the case that needs one is skipped")
     parser.add_argument("--as", dest="who", default=",".join(WHO), help="of " + ", ".join(WHO))
     parser.add_argument("-k", dest="pattern", default="", help="regular expression over case names and sentences")
     parser.add_argument("-v", dest="verbose", action="store_true", help="passed cases too")
@@ -307,7 +312,7 @@ def main():
         for c, who in work:
             name = f"{c.name} [{who}]"
             at = time.monotonic()
-            trial = Trial(who, engines[who], engines["image"], tempfile.mkdtemp(dir=base))
+            trial = Trial(who, engines[who], engines["image"], tempfile.mkdtemp(dir=base), options.tarball)
             try:
                 if c.needs == "v2" and not has_v2():
                     raise Skip("needs cgroup v2 with its memory controller")
