@@ -12,7 +12,7 @@
 #   make test-containers      real containers, made with podman, as root: a minute and a half; make test-guest-containers: one that owns its
 #                             cgroup, in a virtual machine: ten
 #   make install PREFIX=/usr/local DESTDIR=
-#   make reference            docs/commands.md, docs/policy-keys.md and docs/schema/policy-v1.json anew, from the tables
+#   make reference            docs/commands.md, docs/policy-keys.md, docs/guide/09-troubleshooting.md and docs/schema/policy-v1.json anew, from the tables
 #   make lint asan bench fuzz clean
 #   make WERROR=ON …          warnings are errors; CHECK_SKIPS=1: only the cases of tests/expected-skips*.txt may be skipped
 
@@ -92,7 +92,8 @@ required_languages = awk,sed,jq,bc,dc,m4,make,ed,zsh,fish,tcl,sqlite,scheme,comm
 test-languages: build
 	@tools/install-deps.sh languages more-languages
 	@python3 tests/languages/behaviours.py --binary build/sbx -j $(JOBS)
-	@python3 tests/languages/programs.py --binary build/sbx -j $(JOBS) --require $(required_languages)
+	@python3 tests/languages/programs.py --binary build/sbx -j $(JOBS) -k '^programs/'
+	@python3 tests/languages/programs.py --binary build/sbx -j $(JOBS) -k '^more/' --as user --require $(required_languages)
 
 install: build
 	@DESTDIR='$(DESTDIR)' cmake --install build --prefix '$(PREFIX)' --strip
@@ -101,6 +102,7 @@ reference: build
 	@build/sbx help --format markdown > docs/commands.md
 	@build/sbx help --format keys > docs/policy-keys.md
 	@build/sbx help --format schema > docs/schema/policy-v1.json
+	@build/sbx help --format hints > docs/guide/09-troubleshooting.md
 
 # clang-tidy with the short list of .clang-tidy, every finding an error.
 lint:

@@ -1,5 +1,5 @@
 // sbx help: the overview, a command's help; with --format, for the build and the shells, everything that is written
-// from the tables: man pages, the reference, the policy schema, completion scripts.
+// from the tables: man pages, the reference, the policy schema, the hints, completion scripts.
 #include <algorithm>
 
 #include "base/text.h"
@@ -7,11 +7,12 @@
 #include "cli/complete.h"
 #include "cli/output.h"
 #include "policy/reference.h"
+#include "runtime/hint_reference.h"
 
 namespace sbx::cli {
 namespace {
 
-const std::vector<std::string> kFormats = {"bash", "zsh", "fish", "man", "markdown", "keys", "schema"};
+const std::vector<std::string> kFormats = {"bash", "zsh", "fish", "man", "markdown", "keys", "schema", "hints"};
 
 // "sbx.1", "sbx-run.1" … "sbx-policy.5".
 std::vector<std::string> man_names() {
@@ -40,6 +41,7 @@ Result<std::string> formatted(const std::string& format, const std::string& topi
   if (format == "markdown") return reference_markdown(all_commands());
   if (format == "keys") return key_reference_markdown();
   if (format == "schema") return policy_schema_json();
+  if (format == "hints") return runtime::hint_reference_markdown();
   if (const char* script = completion_script(format); script != nullptr) return std::string(script);
   const std::string near = did_you_mean(format, kFormats);
   return Error(ErrorKind::usage, "unknown format '" + printable(format) + "'" + (near.empty() ? "" : ": did you mean '" + near + "'?"))

@@ -26,24 +26,25 @@ constexpr std::string_view kNetworkPhrases[] = {
     "Network is unreachable",               "EAI_AGAIN",                 "ENETUNREACH",
     "getaddrinfo ENOTFOUND",                "Failed to establish a new connection",
 };
-// Limits that reach the payload as an errno and leave no other trace.
-struct ErrnoPhrase {
-  std::string_view text;
-  const char* name;
-  const char* flag;
-  const char* said;
-};
-constexpr ErrnoPhrase kErrnoPhrases[] = {
-    {"File too large", "file_size", "--file-size", "it wanted to write a larger file than the limit allows"},
-    {"EFBIG", "file_size", "--file-size", "it wanted to write a larger file than the limit allows"},
-    {"Too many open files", "open_files", "--open-files", "it wanted more open files than the limit allows"},
-    {"EMFILE", "open_files", "--open-files", "it wanted more open files than the limit allows"},
-};
 constexpr std::string_view kReadOnlyPhrases[] = {"Read-only file system", "EROFS"};
+constexpr std::string_view kFileSizePhrases[] = {"File too large", "EFBIG"};
+constexpr std::string_view kOpenFilesPhrases[] = {"Too many open files", "EMFILE"};
 
-template <size_t N>
-bool mentions(std::string_view text, const std::string_view (&phrases)[N]) {
-  return std::any_of(std::begin(phrases), std::end(phrases),
+constexpr MessageText kSibling = {kMissingPhrases, "stands beside the program but was not shared; share the directory: ", "--workspace", "DIR", nullptr};
+constexpr MessageText kNetwork = {kNetworkPhrases, "it wanted the network, and there is none by default; allow it: ", "--net", "host", nullptr};
+constexpr MessageText kWorkspaceReadOnly = {
+    kReadOnlyPhrases, "it wanted to write to the workspace, which is read-only; keep the changes apart: ", "--workspace", "DIR:overlay", nullptr};
+constexpr MessageText kReadOnly = {
+    kReadOnlyPhrases, "it wanted to write outside of its writable places, which are /box, /tmp and its home", nullptr, nullptr, nullptr};
+// Limits that reach the payload as an errno and leave no other trace.
+constexpr MessageText kFileSize = {
+    kFileSizePhrases, "it wanted to write a larger file than the limit allows; raise it: ", "--file-size", "SIZE", "file_size"};
+constexpr MessageText kOpenFiles = {
+    kOpenFilesPhrases, "it wanted more open files than the limit allows; raise it: ", "--open-files", "N", "open_files"};
+constexpr MessageText kMessages[] = {kSibling, kNetwork, kWorkspaceReadOnly, kReadOnly, kFileSize, kOpenFiles};
+
+bool mentions(std::string_view text, std::span<const std::string_view> phrases) {
+  return std::any_of(phrases.begin(), phrases.end(),
                      [&](std::string_view phrase) { return text.find(phrase) != std::string_view::npos; });
 }
 
@@ -61,12 +62,6 @@ std::string remedy(const RunRequest& request, const std::vector<std::string>& fl
   return words;
 }
 
-struct LimitText {
-  const char* name;   // as limits_hit names it
-  const char* flag;
-  const char* compile_flag;  // nullptr: the same flag holds for the compile step
-  const char* said;   // "ran out of memory"
-};
 constexpr LimitText kLimits[] = {
     {"wall", "--time", "--compile-time", "took longer than the wall time limit"},
     {"time", "--time", "--compile-time", "took longer than the wall time limit"},
@@ -159,31 +154,28 @@ void text_hints(const HintContext& context, std::string_view tail, std::vector<s
   const std::string mark = "judging by the program's own message, ";
   const std::string sibling = missing_sibling(tail, context.siblings);
   if (!sibling.empty()) {
-    const char* where = request.exec ? "' is in this directory, which was not shared; share it: " : "' stands beside the program but was not shared; share the directory: ";
-    hints.push_back("'" + printable(sibling) + where +
-                    remedy(request, {"--workspace", context.source_directory_shown}));
+    const std::string where = request.exec ? "' is in this directory, which was not shared; share it: " : std::string("' ") + kSibling.said;
+    hints.push_back("'" + printable(sibling) + where + remedy(request, {"--workspace", context.source_directory_shown}));
     return;
   }
-  if (context.net == NetMode::none && mentions(tail, kNetworkPhrases)) {
-    hints.push_back(mark + "it wanted the network, and there is none by default; allow it: " +
-                    remedy(request, {"--net", "host"}));
+  if (context.net == NetMode::none && mentions(tail, kNetwork.phrases)) {
+    hints.push_back(mark + kNetwork.said + remedy(request, {kNetwork.flag, kNetwork.value}));
     return;
   }
   if (mentions(tail, kReadOnlyPhrases)) {
     if (request.workspace.has_value() && request.workspace->mode == WorkspaceMode::read_only) {
       const std::string& directory = request.workspace->directory;
-      hints.push_back(mark + "it wanted to write to the workspace, which is read-only; keep the changes apart: " +
-                      remedy(request, {"--workspace", directory + ":overlay"}) + " (or :rw to change it)");
+      hints.push_back(mark + kWorkspaceReadOnly.said + remedy(request, {"--workspace", directory + ":overlay"}) + " (or :rw to change it)");
     } else {
-      hints.push_back(mark + "it wanted to write outside of its writable places, which are /box, /tmp and its home");
+      hints.push_back(mark + kReadOnly.said);
     }
     return;
   }
-  for (const ErrnoPhrase& phrase : kErrnoPhrases) {
-    if (tail.find(phrase.text) == std::string_view::npos) continue;
-    const std::vector<std::string> flags = raised(phrase.name, phrase.flag, context.report->limits);
+  for (const MessageText* message : {&kFileSize, &kOpenFiles}) {
+    if (!mentions(tail, message->phrases)) continue;
+    const std::vector<std::string> flags = raised(message->limit, message->flag, context.report->limits);
     if (flags.empty()) continue;
-    hints.push_back(mark + phrase.said + "; raise it: " + remedy(request, flags));
+    hints.push_back(mark + message->said + remedy(request, flags));
     return;
   }
   if (context.runner == nullptr) return;
@@ -206,6 +198,9 @@ void text_hints(const HintContext& context, std::string_view tail, std::vector<s
 }
 
 }  // namespace
+
+std::span<const LimitText> limit_texts() { return kLimits; }
+std::span<const MessageText> message_texts() { return kMessages; }
 
 std::string command_with(const RunRequest& request, std::span<const std::string> flags) {
   if (request.invocation.empty() || request.invocation_insert > request.invocation.size()) return "";

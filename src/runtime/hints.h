@@ -37,4 +37,24 @@ std::string missing_sibling(std::string_view stderr_tail, std::span<const std::s
 // Names in a directory, bounded; empty when it cannot be read.
 std::vector<std::string> names_beside(const std::string& directory, const std::string& program_name);
 
+// ---- what hints are made of: for hint_reference too ------------------------------------------------------------
+
+struct LimitText {
+  const char* name;          // as limits_hit names it
+  const char* flag;
+  const char* compile_flag;  // nullptr: the same flag holds for the compile step
+  const char* said;          // "ran out of memory"
+};
+std::span<const LimitText> limit_texts();
+
+// A cause that shows in the payload's own words only, in whatever language.
+struct MessageText {
+  std::span<const std::string_view> phrases;
+  const char* said;   // ends where the command with the remedy follows
+  const char* flag;   // of the remedy; nullptr: there is none
+  const char* value;
+  const char* limit;  // the limit that the flag raises, or nullptr
+};
+std::span<const MessageText> message_texts();
+
 }  // namespace sbx::runtime

@@ -71,8 +71,13 @@ def flags(t):
         known |= set(re.findall(r"--[a-z][a-z-]*", t.expect(t.sbx(*command, "--help")).text))
     others = {"--test-dir", "--binary", "--set-upstream-to", "--copies", "--version"}  # of ctest, tests, git, venv; and of sbx alone
     t.true("--memory" in known, "no flags found")
-    for page in ("README.md", "SECURITY.md", "docs/cli.md", "docs/limits.md", "docs/policy.md", "docs/result.md", "docs/workspaces.md", "docs/toolchains.md"):
+    guide = [page for page in readme_test.PAGES if page.startswith("docs/guide/") and not page.endswith("09-troubleshooting.md")]
+    t.true(len(guide) == 9, "the guide has ten pages")
+    for page in ("README.md", "SECURITY.md", "docs/cli.md", "docs/limits.md", "docs/policy.md", "docs/result.md", "docs/workspaces.md",
+                 "docs/toolchains.md", *guide):
         text = re.sub(r"(?m)^\$ bwrap.*$", "", (ROOT / page).read_text())
+        if page.endswith("08-coming-from.md"):  # the first column is other programs' flags
+            text = re.sub(r"(?m)^(\| [^|]* )\|", "|", text)
         spans = re.findall(r"`([^`\n]*)`", text) + [line for line in text.splitlines() if re.match(r"\$ .*\bsbx ", line)]
         named = {flag for span in spans for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]*", span)}
         t.equal(sorted(named - known - others), [], f"{page} names flags that do not exist")

@@ -132,7 +132,7 @@ def stdin_language(t):
     t.expect(t.sbx("run", "-", stdin="#!/usr/bin/python3\nprint(6*7)\n"), status=(0, 2))
 
 
-@case("langs lists the languages with what this host has", needs="python")
+@case("langs lists the languages with what this host has", needs="python", seconds=120)
 def langs(t):
     done = t.expect(t.sbx("langs"))
     for name in ("python", "bash", "javascript", "cpp"):

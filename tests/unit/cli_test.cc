@@ -12,6 +12,7 @@
 #include "cli/run_options.h"
 #include "policy/loader.h"
 #include "policy/reference.h"
+#include "runtime/hint_reference.h"
 
 using namespace sbx;
 using namespace sbx::cli;
@@ -247,6 +248,9 @@ TEST_CASE("what is written from the tables is what is committed") {
   CHECK_MESSAGE(committed("commands.md") == commands.value(), "docs/commands.md is stale: make reference");
   CHECK_MESSAGE(committed("schema/policy-v1.json") == policy_schema_json(), "docs/schema/policy-v1.json is stale: make reference");
   CHECK_MESSAGE(committed("policy-keys.md") == key_reference_markdown(), "docs/policy-keys.md is stale: make reference");
+  const Result<std::string> hints = runtime::hint_reference_markdown();
+  REQUIRE(hints.ok());
+  CHECK_MESSAGE(committed("guide/09-troubleshooting.md") == hints.value(), "docs/guide/09-troubleshooting.md is stale: make reference");
 }
 
 TEST_CASE("a start policy names every key, and is a policy as it stands") {
