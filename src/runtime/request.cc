@@ -1430,10 +1430,10 @@ Result<Report> Execution::run() {
     return run_step(command_, std::move(extra), std::move(report));
   }
 
-  const Status found = find_tool();
-  if (found.ok()) SBX_TRY(prepare_tool());
+  const Status tool_found = find_tool();
+  if (tool_found.ok()) SBX_TRY(prepare_tool());
   if (interrupted_ != 0) return ended_early(std::move(report));
-  SBX_TRY(found);
+  SBX_TRY(tool_found);
   lap("toolchain");
   const RunnerSpec& runner = *language_.runner;
   report.language = runner.name;
