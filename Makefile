@@ -99,7 +99,7 @@ test-languages: build
 	@tools/install-deps.sh languages more-languages
 	@python3 tests/languages/behaviours.py --binary build/sbx -j $(JOBS)
 	@python3 tests/languages/programs.py --binary build/sbx -j $(JOBS) -k '^programs/'
-	@python3 tests/languages/programs.py --binary build/sbx -j $(JOBS) -k '^more/' --as user --require $(required_languages)
+	@python3 tests/languages/programs.py --binary build/sbx -j $(JOBS) -k '^(more|remembered)/' --as user --require $(required_languages)
 
 install: build
 	@DESTDIR='$(DESTDIR)' cmake --install build --prefix '$(PREFIX)' --strip

@@ -23,7 +23,7 @@
 namespace sbx::runtime {
 namespace {
 
-constexpr size_t kMostProducts = 256;  // files that a compile step may hand over
+constexpr size_t kMostProducts = 768;  // files that a compile step may hand over: each is a descriptor of ours
 constexpr size_t kProductDepth = 16;
 constexpr int64_t kSettledNanos = 2'000'000'000;
 
@@ -55,13 +55,13 @@ std::optional<BuildInput> build_input(const SandboxSpec& spec, const BuildMemory
   BuildInput input;
   input.watched = memory.watch;
   for (const FsOp& op : spec.fs) {
+    if (std::find(memory.vouched.begin(), memory.vouched.end(), op) != memory.vouched.end()) continue;
     if (const CopyFdOp* file = std::get_if<CopyFdOp>(&op)) {
       if (!add(file->source.value)) return std::nullopt;
     } else if (const OverlayOp* overlay = std::get_if<OverlayOp>(&op)) {
       input.watched.push_back(overlay->lower);
     } else if (const BindOp* bind = std::get_if<BindOp>(&op)) {
-      const bool vouched = std::find(memory.vouched.begin(), memory.vouched.end(), op) != memory.vouched.end();
-      if (!vouched) input.watched.push_back(bind->source);
+      input.watched.push_back(bind->source);
     }
   }
   const std::optional<WatchState> state = look_at(input.watched);
@@ -126,6 +126,7 @@ Status collect_products(int directory, const std::string& prefix, size_t depth, 
     // O_NONBLOCK: a FIFO must not hang us.
     Result<UniqueFd> opened =
         sys::openat2(directory, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW, 0, kBeneath);
+    if (!opened.ok() && opened.error().kind() == ErrorKind::resource) return opened.take_error();
     if (!opened.ok()) continue;  // a link, a socket, an unreadable file: not a product
     const struct stat info = SBX_TRY(sys::fstat(opened.value().get()));
     if (S_ISDIR(info.st_mode)) {
@@ -134,8 +135,8 @@ Status collect_products(int directory, const std::string& prefix, size_t depth, 
     } else if (S_ISREG(info.st_mode)) {
       const uint64_t size = static_cast<uint64_t>(info.st_size);
       if (products.size() >= kMostProducts || size > budget) {
-        return Error(ErrorKind::resource, "the compiler's output is too large to hand over")
-            .with_hint("the bounds are limits.disk and " + std::to_string(kMostProducts) + " files");
+        return Error(ErrorKind::resource, "the compiler made more than can be taken over: the bounds are limits.disk and " +
+                                              std::to_string(kMostProducts) + " files");
       }
       budget -= size;
       products.push_back({prefix + name, opened.take(), (info.st_mode & S_IXUSR) != 0});
@@ -192,8 +193,14 @@ Result<CompileResult> run_compile_step(const SandboxSpec& spec, const HostFacts&
     return Error(ErrorKind::internal, "the compile step's build directory did not come back");
   }
   uint64_t budget = spec.limits.disk.value;
-  SBX_TRY_CTX(collect_products(run.kept_directories[0].get(), "", kProductDepth, budget, result.products),
-              "taking over what the compiler made");
+  if (Status taken = collect_products(run.kept_directories[0].get(), "", kProductDepth, budget, result.products);
+      !taken.ok()) {
+    if (taken.error().kind() != ErrorKind::resource) {
+      return taken.take_error().with_context("taking over what the compiler made");
+    }
+    result.failure = taken.error().text();
+    return result;
+  }
   result.succeeded = wish.needed.empty() ||
                      std::any_of(result.products.begin(), result.products.end(),
                                  [&](const Product& product) { return product.name == wish.needed; });

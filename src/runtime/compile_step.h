@@ -25,7 +25,7 @@ struct BuildMemory {
   std::vector<std::string> watch;           // compile.watch of the language, and the tools
   std::vector<std::string> uncached_words;
   int program_fd = -1;                      // borrowed
-  std::vector<FsOp> vouched;                // operations whose sources `watch` answers for: the host's own directories
+  std::vector<FsOp> vouched;                // operations whose sources need no look: the host's own directories (`watch`), what never changes
   std::function<void(const std::string&)> note;
 };
 
@@ -49,7 +49,7 @@ struct CompileResult {
 // What the compiler sees of the caller's shares: the same, all of it read-only.
 std::vector<FsOp> read_only_view(const std::vector<FsOp>& shared);
 
-// Runs `spec`, which has the private directory kBuildDirectory, or takes what it made before. Errors: internal, resource (too much was made).
+// Runs `spec`, which has the private directory kBuildDirectory, or takes what it made before. Errors: internal.
 Result<CompileResult> run_compile_step(const SandboxSpec& spec, const HostFacts& facts, const CompileWish& wish,
                                        const Engine& engine);
 
@@ -57,7 +57,7 @@ Result<CompileResult> run_compile_step(const SandboxSpec& spec, const HostFacts&
 std::vector<FsOp> place_products(const std::vector<Product>& products);
 
 // The regular files below `directory`, with names that begin with `prefix`: beneath only, no links, no devices, at
-// most `depth` levels, 256 files and `budget` bytes altogether.
+// most `depth` levels, 768 files and `budget` bytes altogether (else: resource).
 Status collect_products(int directory, const std::string& prefix, size_t depth, uint64_t& budget,
                         std::vector<Product>& products);
 

@@ -1,7 +1,9 @@
 #include "runtime/prepared.h"
 
+#include <fcntl.h>
 #include <ftw.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,7 +24,10 @@ namespace {
 
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 constexpr WalkLimits kWalk = {.max_scan = 50000, .max_depth = 16};
-constexpr size_t kMostKept = 6;
+constexpr size_t kMostKept = 24;
+constexpr uint64_t kMostBytesKept = uint64_t{3} << 30;
+// How exactly it is known when an entry was used last: marking it costs a write.
+constexpr time_t kUsedAgain = 3600;
 // An attempt that failed is not repeated by every run.
 constexpr time_t kRetryAfter = 3600;
 constexpr const char* kDone = "done";
@@ -66,7 +71,8 @@ Status copy_file(int from_directory, const std::string& name, int to_root, const
   }
 }
 
-Status copy_tree(int from, int to) {
+// The bytes that were copied.
+Result<uint64_t> copy_tree(int from, int to) {
   uint64_t budget = kMostBytes;
   Status status;
   WalkVisitor visitor;
@@ -78,13 +84,14 @@ Status copy_tree(int from, int to) {
   };
   const WalkReport report = SBX_TRY(walk_tree(from, kWalk, visitor));
   if (status.ok() && report.scan_limit_hit) return Error(ErrorKind::resource, "too many files were prepared to keep them");
-  return status;
+  SBX_TRY(status);
+  return kMostBytes - budget;
 }
 
-// Makes room for one more: the ones that were made first go.
+// Makes room for one more: the ones that were not used for longest go.
 void forget_old(const std::string& folder) {
   struct Kept {
-    time_t made;
+    time_t used;
     std::string path;
   };
   std::vector<Kept> kept;
@@ -99,9 +106,13 @@ void forget_old(const std::string& folder) {
     return false;
   };
   (void)walk_tree(directory.value().get(), WalkLimits{.max_scan = 1000, .max_depth = 1}, visitor);
-  std::sort(kept.begin(), kept.end(), [](const Kept& left, const Kept& right) { return left.made > right.made; });
+  std::sort(kept.begin(), kept.end(), [](const Kept& left, const Kept& right) { return left.used > right.used; });
+  uint64_t bytes = kMostBytes;  // of the one to come
   for (size_t i = 0; i < kept.size(); ++i) {
-    if (i + 1 < kMostKept && kept[i].made != 0) continue;
+    const Result<std::string> text = read_file(join_path(kept[i].path, kDone), 32);
+    const Result<uint64_t> size = parse_integer(text.ok() ? text.value() : "");
+    if (size.ok() && size.value() <= kMostBytes) bytes += size.value();
+    if (i + 1 < kMostKept && bytes <= kMostBytesKept && kept[i].used != 0) continue;
     remove_tree(kept[i].path);
     (void)::unlink((kept[i].path + ".lock").c_str());
   }
@@ -121,6 +132,12 @@ State state_of(const std::string& entry) {
   return info.ok() && info.value().st_mtime > ::time(nullptr) - kRetryAfter ? State::failed : State::absent;
 }
 
+void mark_used(const std::string& entry) {
+  const auto info = sys::lstat(entry);
+  if (info.ok() && info.value().st_mtime > ::time(nullptr) - kUsedAgain) return;
+  (void)::utimensat(AT_FDCWD, entry.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
+}
+
 // Fills the new directory `work`. Without a kDone in it, it stands for a failed attempt.
 Status fill(const PrepareRequest& request, const PrepareRunner& run, const std::string& work) {
   const RunnerPrepare& prepare = *request.runner->prepare;
@@ -129,8 +146,8 @@ Status fill(const PrepareRequest& request, const PrepareRunner& run, const std::
   const UniqueFd made = SBX_TRY(run(argv, environment));
   SBX_TRY(make_directories(join_path(work, kContent), 0755));
   const UniqueFd target = SBX_TRY(sys::open(join_path(work, kContent), O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
-  SBX_TRY(copy_tree(made.get(), target.get()));
-  return write_file_atomically(join_path(work, kDone), "", 0600);
+  const uint64_t bytes = SBX_TRY(copy_tree(made.get(), target.get()));
+  return write_file_atomically(join_path(work, kDone), std::to_string(bytes), 0600);
 }
 
 }  // namespace
@@ -142,7 +159,10 @@ std::string prepared_directory(const PrepareRequest& request, const PrepareRunne
   const std::string digest = digest_of(request);
   const std::string entry = join_path(folder, digest);
   const std::string content = join_path(entry, kContent);
-  if (is_private(folder) && state_of(entry) == State::ready) return content;
+  if (is_private(folder) && state_of(entry) == State::ready) {
+    mark_used(entry);
+    return content;
+  }
 
   if (!make_directories(folder, 0700).ok() || !is_private(folder)) {
     note("nothing is prepared: '" + printable(folder) + "' is no directory of our own");
@@ -171,6 +191,12 @@ std::string prepared_directory(const PrepareRequest& request, const PrepareRunne
   const Status filled = fill(request, run, work);
   if (!filled.ok()) {
     note("preparing " + request.runner->title + " failed: " + filled.error().text());
+    const ErrorKind kind = filled.error().kind();
+    if (kind != ErrorKind::not_found && kind != ErrorKind::resource) {
+      remove_tree(work);
+      return "";
+    }
+    // The tool's own doing is remembered; that sbx was interrupted, or could not set the sandbox up, is not.
     remove_tree(join_path(work, kContent));
   }
   if (::rename(work.c_str(), entry.c_str()) != 0) {

@@ -3,6 +3,7 @@
 //
 // The work is done in a sandbox that sees the toolchain and nothing of the caller's, so what comes out depends on the
 // toolchain alone. It is copied out as plain files, bounded, links and the like left out, and moved into place whole.
+// At most 24 are kept, and 3 GiB: those not used for longest go.
 // Preparing may fail or be impossible (no cache folder): then there is nothing, and every run does the work itself.
 #pragma once
 
@@ -25,6 +26,7 @@ struct PrepareRequest {
 };
 
 // Runs argv with the environment in a sandbox with an empty writable kPreparedDirectory, and hands over that directory.
+// Errors: not_found (the tool failed: not tried again for an hour); others are not remembered.
 using PrepareRunner = std::function<Result<UniqueFd>(const std::vector<std::string>& argv,
                                                      const std::vector<std::pair<std::string, std::string>>& environment)>;
 

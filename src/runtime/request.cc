@@ -179,6 +179,12 @@ class Execution {
   }
   Status add_plot_hooks(Step& step, std::vector<FsOp>& extra);
   void gather_plots(int directory, Report& report) const;
+  // What a run reports when `interrupted_`.
+  Report ended_early(Report report) const;
+  Error interrupt(const Outcome& outcome) {
+    interrupted_ = outcome.signal;
+    return Error(ErrorKind::system, "interrupted by signal " + std::to_string(outcome.signal));
+  }
   // A limit as the layers have it; nullopt when there is none.
   template <typename Unit>
   std::optional<Unit> limit_of(const char* key) const {
@@ -198,6 +204,8 @@ class Execution {
 
   const RunRequest& request_;
   const HostFacts& facts_;
+  std::optional<FsOp> prepared_;  // in tool_mounts_: what [prepare] made, which never changes under its name
+  int interrupted_ = 0;  // the signal that was sent to sbx before the program's own sandbox was there
   const Observer& observer_;
   const Engine& engine_;
   Progress progress_;
@@ -707,6 +715,7 @@ ProbeRunner Execution::probe_runner() {
       return Error(*outcome.setup_error).with_context("asking '" + printable(probe.argv[0]) + "'");
     }
     if (outcome.verdict == Verdict::exited && outcome.exit_code == 0) return std::move(outcome.out.kept);
+    if (outcome.verdict == Verdict::killed) return interrupt(outcome);
     std::string tail(trim(outcome.err.kept.empty() ? outcome.stderr_tail : outcome.err.kept));
     if (tail.size() > 256) tail = tail.substr(tail.size() - 256);
     const std::string what = outcome.verdict == Verdict::exited
@@ -853,6 +862,7 @@ std::string Execution::prepared_by(const RunnerSpec& runner, const std::vector<F
     note_outcome("prepare", result.outcome);
     const Outcome& outcome = result.outcome;
     if (outcome.setup_error.has_value()) return *outcome.setup_error;
+    if (outcome.verdict == Verdict::killed) return interrupt(outcome);
     if (outcome.verdict != Verdict::exited || outcome.exit_code != 0 || result.kept_directories.empty()) {
       std::string tail(trim(outcome.err.kept));
       if (tail.size() > 256) tail = tail.substr(tail.size() - 256);
@@ -877,15 +887,16 @@ Status Execution::prepare_tool() {
     // Each step does the work for itself then.
     tool_mounts_.emplace_back(PrivateDirOp{kPreparedDirectory, 0755});
   } else if (runner.prepare->writable) {
-    tool_mounts_.emplace_back(OverlayOp{directory, kPreparedDirectory, runner.origin});
+    prepared_ = OverlayOp{directory, kPreparedDirectory, runner.origin};
   } else {
     BindOp bind;
     bind.source = directory;
     bind.target = kPreparedDirectory;
     bind.no_links = true;
     bind.origin = runner.origin;
-    tool_mounts_.emplace_back(std::move(bind));
+    prepared_ = std::move(bind);
   }
+  if (prepared_) tool_mounts_.push_back(*prepared_);
   return {};
 }
 
@@ -1176,6 +1187,7 @@ Result<bool> Execution::compile(const StepValues& values, Report& report, std::v
     memory.uncached_words = runner.compile->uncached_words;
     memory.program_fd = program_.content.get();
     memory.vouched = rootfs_;
+    if (prepared_) memory.vouched.push_back(*prepared_);
     memory.note = [this](const std::string& line) { note(line); };
   }
   wish.progress = &progress_;
@@ -1321,6 +1333,14 @@ Status Execution::add_plot_hooks(Step& step, std::vector<FsOp>& extra) {
   return {};
 }
 
+Report Execution::ended_early(Report report) const {
+  report.outcome.verdict = Verdict::killed;
+  report.outcome.signal = interrupted_;
+  report.exit_status = exit_status(report.outcome);
+  sweep(report);
+  return report;
+}
+
 void Execution::gather_plots(int directory, Report& report) const {
   Result<PlotList> plots = collect_plots(directory, artifacts_directory_.get(), PlotBounds{});
   if (plots.ok()) {
@@ -1353,6 +1373,7 @@ void Execution::add_hints(Report& report) const {
 
 Result<Report> Execution::run_step(Step step, std::vector<FsOp> extra, Report report) {
   if (wants_plots()) SBX_TRY(add_plot_hooks(step, extra));
+  if (interrupted_ != 0) return ended_early(std::move(report));
   SandboxSpec spec = SBX_TRY(make_spec(step, std::move(extra), false));
   if (wants_plots()) put_search_paths(language_.runner->plots->search_paths, spec);
   net_ = spec.net;
@@ -1399,7 +1420,9 @@ Result<Report> Execution::run() {
   Report report;
   std::vector<FsOp> extra = shared_;
   if (request_.exec) {
-    SBX_TRY(choose_command());
+    const Status chosen = choose_command();
+    if (interrupted_ != 0) return ended_early(std::move(report));
+    SBX_TRY(chosen);
     lap("command");
     report.tool = toolchain_.executable;
     extra.insert(extra.end(), tool_mounts_.begin(), tool_mounts_.end());
@@ -1407,8 +1430,10 @@ Result<Report> Execution::run() {
     return run_step(command_, std::move(extra), std::move(report));
   }
 
-  SBX_TRY(find_tool());
-  SBX_TRY(prepare_tool());
+  const Status tool_found = find_tool();
+  if (tool_found.ok()) SBX_TRY(prepare_tool());
+  if (interrupted_ != 0) return ended_early(std::move(report));
+  SBX_TRY(tool_found);
   lap("toolchain");
   const RunnerSpec& runner = *language_.runner;
   report.language = runner.name;
@@ -1531,7 +1556,10 @@ Result<std::vector<LanguageStatus>> Execution::languages() {
   const std::vector<std::string> distributions = distribution_names();
   const ProbeRunner probe = probe_runner();
   std::vector<LanguageStatus> result;
-  for (const RunnerSpec& runner : runners_) result.push_back(status_of(runner, distributions, probe));
+  for (const RunnerSpec& runner : runners_) {
+    result.push_back(status_of(runner, distributions, probe));
+    if (interrupted_ != 0) return Error(ErrorKind::system, "interrupted by signal " + std::to_string(interrupted_));
+  }
   progress_.end();
   std::sort(result.begin(), result.end(),
             [](const LanguageStatus& left, const LanguageStatus& right) { return left.name < right.name; });

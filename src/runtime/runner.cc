@@ -102,12 +102,18 @@ bool is_source_of(const RunnerSpec& runner, const std::string& file_name) {
 }
 
 std::string language_list(std::span<const RunnerSpec> runners) {
-  std::string list;
-  for (size_t index = 0; index < runners.size(); ++index) {
-    if (index > 0) list += index + 1 == runners.size() ? " and " : ", ";
-    list += runners[index].name;
+  // What most people look for; all of them would fill the screen.
+  constexpr std::array<std::string_view, 15> kCommon = {"python", "javascript", "typescript", "bash", "sh",
+                                                        "c",      "cpp",        "java",       "go",   "rust",
+                                                        "ruby",   "perl",       "php",        "lua",  "r"};
+  std::vector<std::string> names;
+  for (const std::string_view common : kCommon) {
+    if (std::any_of(runners.begin(), runners.end(), [&](const RunnerSpec& runner) { return runner.name == common; })) {
+      names.emplace_back(common);
+    }
   }
-  return list;
+  const size_t more = runners.size() - names.size();
+  return join(names, ", ") + (more == 0 ? "" : " and " + std::to_string(more) + " more, which sbx langs lists");
 }
 
 std::string shebang_interpreter(std::string_view head) {

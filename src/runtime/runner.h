@@ -72,7 +72,7 @@ Result<std::vector<std::pair<std::string, std::string>>> expand_environment(
 // list and argv[0] read right.
 std::string output_name(const std::string& source_name);
 
-// "python, bash, javascript and cpp", for messages.
+// "python, javascript, cpp and 4 more, which sbx langs lists", for messages.
 std::string language_list(std::span<const RunnerSpec> runners);
 
 }  // namespace sbx::runtime

@@ -1,7 +1,9 @@
 """The build cache: a compile step is run again only when something that it depends on is another."""
 
+import json
 import os
 import pathlib
+import signal
 import time
 
 from harness import case
@@ -169,3 +171,58 @@ def cpp(t):
     run()
     # Packages may have been installed a moment ago.
     t.true(any(run() for _ in range(4)), "compiled again and again")
+
+
+PREPARING = """
+name = "ready"
+source_name = "main.ready"
+extensions = []
+commands = ["sh"]
+version_argv = ["{tool}", "-c", "echo 1"]
+run_argv = ["{tool}", "-c", 'cat "$0"', "{prepared}/made"]
+
+[prepare]
+argv = ["{tool}", "-c", 'echo made > "$0/made"; exec LONG', "{prepared}"]
+"""
+
+
+@case("^C while a toolchain is prepared ends the run and is no failure to remember", seconds=40)
+def interrupted(t):
+    mark = f"sleep {1_000_000_000 + os.getpid()}"
+    t.file("config/sbx/policies/lang/ready.toml", PREPARING.replace("LONG", mark))
+    env = {"XDG_CONFIG_HOME": str(t.dir / "config"), "XDG_CACHE_HOME": t.mkdir("cache")}
+
+    def is_there():
+        for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                if path.read_bytes() == mark.replace(" ", "\0").encode() + b"\0":
+                    return True
+            except OSError:
+                pass
+        return False
+
+    result = t.result_path()
+    process = t.spawn([t.binary, "run", "--result", result, "--lang", "ready", "-c", "x"], env=env)
+    t.wait_until(is_there, 10, "the toolchain is being prepared")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=10)
+    t.equal(process.returncode, 130, "status")
+    with open(result, encoding="utf-8") as file:
+        t.equal(json.load(file)["verdict"], "killed", "verdict")
+    t.true(not is_there(), "what prepared it is gone")
+    folder = t.dir / "cache/sbx/prepared"
+    t.equal([name for name in os.listdir(folder) if not name.endswith(".lock")], [], "what is kept of it")
+
+
+@case("a compile step may hand over hundreds of files; more than are taken is compile_failed, not a failed set-up", seconds=40)
+def products(t):
+    language = Compiled(t)
+    place = t.dir / "config/sbx/policies/lang/copied.toml"
+    for count, verdict in ((600, "exited"), (2000, "compile_failed")):
+        more = f'i=0; while [ $i -lt {count} ]; do : > "$1.$i"; i=$((i+1)); done; echo warned >&2;'
+        t.file("config/sbx/policies/lang/copied.toml",
+               LANGUAGE.replace("WATCHED", str(language.watched)).replace("echo warned >&2;", more))
+        t.true(more in place.read_text(), "the language makes many files")
+        done = t.sbx("run", "--lang", "copied", "-c", "echo ran", env=language.env, result=True)
+        t.expect(done, verdict=verdict, status=0 if verdict == "exited" else 1,
+                 err="warned" if verdict == "exited" else "the compiler made more than can be taken over")

@@ -27,8 +27,9 @@ import sys
 
 sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE.parent / "integration")]
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "integration")]
 import harness  # noqa: E402
+import remembered  # noqa: E402
 import run  # noqa: E402
 from harness import Case, Failure  # noqa: E402
 
@@ -37,6 +38,7 @@ FIFTEEN = ("python", "javascript", "typescript", "bash", "sh", "c", "cpp", "java
            "lua", "r")
 EXTENSION = {"python": "py", "javascript": "js", "typescript": "ts", "bash": "sh", "sh": "sh", "c": "c", "cpp": "cpp",
              "java": "java", "go": "go", "rust": "rs", "ruby": "rb", "perl": "pl", "php": "php", "lua": "lua", "r": "R"}
+COMPILED = ("typescript", "c", "cpp", "java", "go", "rust")
 WORDS = ["a b", "ünï", "-x", ""]
 
 
@@ -70,6 +72,8 @@ def read_programs(language):
             setattr(current, word, rest)
         else:
             raise ValueError(f"{language}.cases: unknown line '@@ {head}'")
+    if language in COMPILED:
+        programs["compiled-once"] = programs["hello"]
     return programs, without
 
 
@@ -145,6 +149,10 @@ def compile_error(trial):
     trial.t.equal(done.result["stdout"]["total_bytes"] + done.result["stderr"]["total_bytes"], 0, "output of the program")
 
 
+def compiled_once(trial):
+    remembered.check(trial.t, trial.language, trial.program.source)
+
+
 def syntax_error(trial):
     done = trial.run()
     if done.status == 0:
@@ -208,6 +216,7 @@ BEHAVIOURS = {
     "status": ("ends with the status that it chooses", status),
     "traceback": ("an uncaught error names the user's own file and line", traceback),
     "compile-error": ("what does not compile is compile_failed, the compiler's output kept apart", compile_error),
+    "compiled-once": ("is not compiled again, until a file that the compiler reads is another", compiled_once),
     "syntax-error": ("what cannot be parsed fails and names the file", syntax_error),
     "utf8": ("UTF-8 in source, output and arguments", utf8),
     "files": ("a program of several files", files),
@@ -218,11 +227,10 @@ BEHAVIOURS = {
     "pool": ("a pool of threads or processes, as its users write it", pool),
     "out-of-memory-hint": ("its own out-of-memory message becomes a hint", out_of_memory_hint),
 }
-COMPILED = ("typescript", "c", "cpp", "java", "go", "rust")
 
 
 def reason_against(language, behaviour, without):
-    if behaviour == "compile-error" and language not in COMPILED:
+    if behaviour in ("compile-error", "compiled-once") and language not in COMPILED:
         return "not compiled"
     if behaviour == "syntax-error" and language in COMPILED:
         return "compiled"

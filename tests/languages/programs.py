@@ -37,8 +37,9 @@ import tempfile
 
 sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE.parent / "integration")]
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "integration")]
 import harness  # noqa: E402
+import remembered  # noqa: E402
 import run  # noqa: E402
 from harness import Case, Failure, Skip  # noqa: E402
 
@@ -147,6 +148,23 @@ def small_programs():
             yield make_case(f"more/{path.stem}/{trial.name}", sentence, path.stem, trial, by_text)
 
 
+def remembered_programs():
+    """What has a compile step worth remembering is not compiled again."""
+    for path in sorted((HERE / "more").glob("*.cases")):
+        language = path.stem
+        trials, _without = parse_cases(path.read_text(encoding="utf-8"), path.name)
+        hello = next((trial for trial in trials if trial.name == "hello" and not trial.file), None)
+        if hello is None or not remembered.remembers(language):
+            continue
+
+        def function(t, language=language, hello=hello):
+            if not languages(t.binary)[language]["found"]:
+                raise Skip(f"{language} is not installed")
+            remembered.check(t, language, hello.program.decode())
+        yield Case(f"remembered/{language}", f"{language} is not compiled again, until a file that the compiler reads is another",
+                   function, ("root", "user"), (), SECONDS, False)
+
+
 def larger_programs():
     for folder in sorted((HERE / "programs").glob("*/*/")):
         sources = [path for path in folder.iterdir() if path.stem.lower() == "main"]
@@ -167,7 +185,7 @@ def main():
     run.add_options(parser)
     parser.add_argument("--require", default="", metavar="LANG,…", help="fail when one of these is not installed")
     options = parser.parse_args()
-    cases = list(small_programs()) + list(larger_programs())
+    cases = list(small_programs()) + list(remembered_programs()) + list(larger_programs())
     required = [name for name in options.require.split(",") if name]
     if required:
         known = languages(str(pathlib.Path(options.binary).resolve()))

@@ -1,9 +1,11 @@
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/sys.h"
+#include "base/text.h"
 #include "runtime/prepared.h"
 
 using namespace sbx;
@@ -48,13 +50,14 @@ TEST_CASE("what a toolchain needs is made once, and only plain files of it are k
   request.cache_directory = cache.path + "/sbx";
   int runs = 0;
   bool works = true;
+  ErrorKind failure = ErrorKind::not_found;
   std::string notes;
   const PrepareRunner run = [&](const std::vector<std::string>& argv,
                                 const std::vector<std::pair<std::string, std::string>>& environment) -> Result<UniqueFd> {
     ++runs;
     CHECK(argv == std::vector<std::string>{"/bin/sh", "/run/sbx/prepared"});
     CHECK(environment == std::vector<std::pair<std::string, std::string>>{{"CACHE", "/run/sbx/prepared"}});
-    if (!works) return Error(ErrorKind::not_found, "it did not work");
+    if (!works) return Error(failure, "it did not work");
     return sys::open(made.path, O_RDONLY | O_DIRECTORY);
   };
   const auto note = [&](const std::string& line) { notes += line + "\n"; };
@@ -79,11 +82,36 @@ TEST_CASE("what a toolchain needs is made once, and only plain files of it are k
   CHECK(prepared_directory(request, run, note).empty());
   CHECK(runs == 2);
 
+  // What sbx was hindered at is: it says nothing of the tool.
+  runner.name = "z";
+  failure = ErrorKind::system;
+  CHECK(prepared_directory(request, run, note).empty());
+  CHECK(prepared_directory(request, run, note).empty());
+  CHECK(runs == 4);
+
+  // Of many, those that were not used for longest go.
+  works = true;
+  runner.name = "x";
+  struct timespec long_ago[2] = {{1000, 0}, {1000, 0}};
+  REQUIRE(::utimensat(AT_FDCWD, dir_name(folder).c_str(), long_ago, 0) == 0);
+  CHECK(prepared_directory(request, run, note) == folder);  // used now
+  std::vector<std::string> others;
+  for (int i = 0; i < 26; ++i) {
+    runner.name = "other" + std::to_string(i);
+    others.push_back(prepared_directory(request, run, note));
+    long_ago[0].tv_sec = long_ago[1].tv_sec = 2000 + i;
+    REQUIRE(::utimensat(AT_FDCWD, dir_name(others.back()).c_str(), long_ago, 0) == 0);
+  }
+  CHECK(sys::stat(folder).ok());
+  CHECK_FALSE(sys::stat(others[0]).ok());
+  CHECK(sys::stat(others[25]).ok());
+  const int before = runs;
+
   // A folder that others can write to is not trusted, and without one nothing is done.
   REQUIRE(::chmod((request.cache_directory + "/prepared").c_str(), 0777) == 0);
   runner.name = "x";
   CHECK(prepared_directory(request, run, note).empty());
   request.cache_directory = "";
   CHECK(prepared_directory(request, run, note).empty());
-  CHECK(runs == 2);
+  CHECK(runs == before);
 }

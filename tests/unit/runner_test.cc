@@ -47,7 +47,10 @@ TEST_CASE("a language that cannot be told is an error that lists those there are
   REQUIRE(!mistyped.ok());
   CHECK(mistyped.error().kind() == ErrorKind::usage);
   CHECK(mistyped.error().text() == "unknown language 'pyton': did you mean 'python'?");
-  CHECK(mistyped.error().hint() == "languages: python and cpp");
+  CHECK(mistyped.error().hint() == "languages: python, cpp");
+  std::vector<RunnerSpec> more = runners;
+  more.emplace_back().name = "fortran";
+  CHECK(choose_language(more, "pyton", "x", "").error().hint() == "languages: python, cpp and 1 more, which sbx langs lists");
   CHECK(chosen("", "notes.txt", "hello") ==
         "error: which language is 'notes.txt'? It has the unknown extension '.txt' and no #! line");
   CHECK(chosen("", ".py", "hello") == "error: which language is '.py'? It has no extension and no #! line");
