@@ -233,7 +233,8 @@ PolicySearch policy_search() {
 }
 
 Result<std::string> values_text(std::span<const PolicyLayer> layers) {
-  const std::map<std::string, LayerValue> merged = SBX_TRY(merge_layers(layers));
+  std::map<std::string, LayerValue> merged = SBX_TRY(merge_layers(layers));
+  lower_disk(merged);
   std::string text;
   std::string section;
   for (const KeyRow& row : key_table()) {

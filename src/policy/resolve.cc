@@ -134,6 +134,21 @@ struct Merged {
 
 // ---- limits ---------------------------------------------------------------------------------------------------
 
+// A shipped policy's disk gives way to a memory limit that somebody chose. Two limits that the user wrote are the user's
+// to reconcile.
+bool is_shipped_origin(std::string_view origin) {
+  return origin.find(':') == std::string_view::npos && origin != " policy" && origin.ends_with(" policy");
+}
+
+Bytes disk_within(Bytes memory) {
+  constexpr uint64_t kPage = 4096;
+  return Bytes{memory.value / 8 * 3 / kPage * kPage};
+}
+
+std::string lowered_origin(const std::string& disk_origin, const std::string& memory_key, const std::string& memory_origin) {
+  return disk_origin + ", lowered to 3/8 of " + memory_key + " (" + memory_origin + ")";
+}
+
 // The private places are memory and are charged as such: with disk at or above memory, a full disk would be reported
 // as out of memory, and end the program instead of giving it ENOSPC.
 Status fit_disk_into_memory(const Merged& merged, bool compile_step, SandboxSpec& spec) {
@@ -143,15 +158,10 @@ Status fit_disk_into_memory(const Merged& merged, bool compile_step, SandboxSpec
 
   const std::string memory_origin = merged.origin(memory_key);
   const std::string disk_origin = merged.origin("limits.disk");
-  // A shipped policy's disk gives way to a memory limit that somebody chose; so does any in the compile step, whose
-  // memory limit is its own: nobody chose that pair. Two limits that the user wrote are the user's to reconcile.
-  constexpr std::string_view kShipped = " policy";
-  const bool disk_is_shipped = disk_origin.find(':') == std::string::npos && disk_origin.size() > kShipped.size() &&
-                               disk_origin.compare(disk_origin.size() - kShipped.size(), kShipped.size(), kShipped) == 0;
-  if (disk_is_shipped || compile_step) {
-    constexpr uint64_t kPage = 4096;
-    limits.disk = Bytes{limits.memory->value / 8 * 3 / kPage * kPage};
-    spec.origins["limits.disk"] = disk_origin + ", lowered to 3/8 of " + memory_key + " (" + memory_origin + ")";
+  // In the compile step any gives way: its memory limit is its own, and nobody chose that pair.
+  if (is_shipped_origin(disk_origin) || compile_step) {
+    limits.disk = disk_within(*limits.memory);
+    spec.origins["limits.disk"] = lowered_origin(disk_origin, memory_key, memory_origin);
     return {};
   }
 
@@ -471,6 +481,16 @@ Status fill_files(std::span<const PolicyLayer> layers, const HostFacts& facts, c
 }
 
 }  // namespace
+
+void lower_disk(std::map<std::string, LayerValue>& merged) {
+  const auto disk = merged.find("limits.disk");
+  const auto memory = merged.find("limits.memory");
+  if (disk == merged.end() || memory == merged.end() || !is_shipped_origin(disk->second.origin)) return;
+  const auto* wanted = std::get_if<Bytes>(&disk->second.value);
+  const auto* held = std::get_if<Bytes>(&memory->second.value);
+  if (wanted == nullptr || held == nullptr || *wanted < *held) return;
+  disk->second = {disk_within(*held), lowered_origin(disk->second.origin, "limits.memory", memory->second.origin)};
+}
 
 Result<std::map<std::string, LayerValue>> merge_layers(std::span<const PolicyLayer> layers) {
   Values merged;

@@ -54,6 +54,9 @@ Result<SandboxSpec> resolve(std::span<const PolicyLayer> layers, const HostFacts
 // origin is that of the last layer that had a say.
 Result<std::map<std::string, LayerValue>> merge_layers(std::span<const PolicyLayer> layers);
 
+// Of merged values: limits.disk as a run has it, lowered where resolve() lowers it.
+void lower_disk(std::map<std::string, LayerValue>& merged);
+
 // Refuses host paths that nobody should share (design section 4): exactly "/", "/etc", "/root", "/home", any home
 // directory itself, credential directories and files and everything in them, sockets and devices (by `mode` of the
 // path, 0 when unknown). `path` is absolute and normalized with links resolved.

@@ -157,6 +157,16 @@ TEST_CASE("the shipped disk limit gives way to a smaller memory limit, and says 
   const SandboxSpec spec = spec_with({flags({{"limits.memory", "64M"}})});
   CHECK(spec.limits.disk == Bytes{24ull << 20});
   CHECK(spec.origins.at("limits.disk") == "default policy, lowered to 3/8 of limits.memory (flag --memory)");
+
+  // What is shown of the layers says the same.
+  std::map<std::string, LayerValue> merged = {{"limits.memory", {KeyValue(Bytes{64ull << 20}), "flag --memory"}},
+                                              {"limits.disk", {KeyValue(Bytes{384ull << 20}), "default policy"}}};
+  lower_disk(merged);
+  CHECK(std::get<Bytes>(merged["limits.disk"].value) == spec.limits.disk);
+  CHECK(merged["limits.disk"].origin == spec.origins.at("limits.disk"));
+  merged["limits.disk"] = {KeyValue(Bytes{384ull << 20}), "flag --disk"};
+  lower_disk(merged);
+  CHECK(std::get<Bytes>(merged["limits.disk"].value) == Bytes{384ull << 20});
 }
 
 TEST_CASE("the compile step has its own time and memory, and no limit of CPU time") {
