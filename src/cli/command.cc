@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/cmd_policy.h"
 #include "cli/output.h"
+#include "runtime/program.h"
 #include "version.h"
 
 namespace sbx::cli {
@@ -72,16 +73,18 @@ int wrong_command(std::span<const std::string> words) {
   const bool option = word[0] == '-';
   std::string hint = "sbx --help lists the commands";
   if (option) {
-    hint = "options follow the command, as in: sbx run " + shell_quote(word) + " FILE";
+    hint = "options follow the command, as in: sbx run" + (words.size() > 1 ? quoted_line(words) : " " + shell_quote(word) + " FILE");
     for (size_t i = 1; i < words.size(); ++i) {
       if (words[i] != "run" && words[i] != "exec") continue;
       hint = "options follow the command: sbx " + words[i] + quoted_line(words.first(i)) + quoted_line(words.subspan(i + 1));
       break;
     }
+  } else if (starts_with(word, "completion")) {
+    hint = "sbx help --format bash prints it; or zsh, or fish";
   } else if (looks_like_file(word)) {
     hint = "to run a file: sbx run" + quoted_line(words);
   } else if (near.empty() && is_language(word)) {
-    hint = "the language is an option: sbx run --lang" + quoted_line(words);
+    hint = runtime::language_first_hint(word, words.subspan(1));
   }
   say_error(Error(ErrorKind::usage, std::string(option ? "unknown option '" : "unknown command '") + printable(word) +
                                         "'" + (near.empty() ? "" : ": did you mean '" + near + "'?"))

@@ -20,7 +20,13 @@ Error unknown_option(std::span<const Option> options, const std::string& word) {
     if (!option.name.empty()) names.push_back("--" + option.name);
   }
   // One letter is like any other; only long options are guessed at.
-  const std::string near = starts_with(bare, "--") ? did_you_mean(bare, names) : "";
+  const bool is_long = starts_with(bare, "--") && bare.size() > 4;
+  std::string near = starts_with(bare, "--") ? did_you_mean(bare, names) : "";
+  if (near.empty() && is_long) {
+    // Cut short, or said at length: "--mem", "--network".
+    const auto alike = [&](const std::string& name) { return starts_with(name, bare) || starts_with(bare, name); };
+    if (std::count_if(names.begin(), names.end(), alike) == 1) near = *std::find_if(names.begin(), names.end(), alike);
+  }
   return Error(ErrorKind::usage,
                "unknown option '" + printable(bare) + "'" + (near.empty() ? "" : ": did you mean '" + near + "'?"));
 }

@@ -85,6 +85,13 @@ Status check_folder(const std::string& folder) {
   return check_owner(folder, status.value());
 }
 
+// One broken language stops the runs of all: a language that is quietly left out could be taken for another. So the error
+// names the way on as well.
+Error without_it(Error error, const std::string& path) {
+  const std::string hint = (error.hint().empty() ? "" : error.hint() + "; ") + "to go on without it: mv " + shell_quote(path) + " " + shell_quote(path + ".off");
+  return std::move(error).with_hint(hint);
+}
+
 // Mounts of a policy get their links resolved and their kind looked up once, here; resolve() never looks at the disk.
 void look_up_sources(PolicyLayer& layer) {
   for (FsOp& op : layer.mounts) {
@@ -184,7 +191,9 @@ Result<std::vector<RunnerSpec>> load_runners(const PolicySearch& search, std::st
     for (const std::string& file : files) {
       const std::string path = join_path(folder, file);
       const std::string text = SBX_TRY(read_policy_file(path, true));
-      RunnerSpec runner = SBX_TRY(parse_runner_toml(text, path));
+      Result<RunnerSpec> read = parse_runner_toml(text, path);
+      if (!read.ok()) return without_it(read.take_error(), path);
+      RunnerSpec runner = read.take();
       const auto same = std::find_if(runners.begin(), runners.end(),
                                      [&](const RunnerSpec& known) { return known.name == runner.name; });
       if (same != runners.end()) *same = std::move(runner);

@@ -195,4 +195,14 @@ Status check_file_name(const FileArgument& argument) {
       .with_hint("--file SRC:NAME puts SRC at NAME, for instance --file " + shell_quote(argument.source) + ":data/input.txt");
 }
 
+std::string language_first_hint(const std::string& language, std::span<const std::string> arguments) {
+  const bool code = arguments.size() > 1 && arguments[0] == "-c";
+  // The interpreter's own options: `python -m pytest` is no FILE with arguments.
+  const bool own_options = !code && !arguments.empty() && arguments[0].size() > 1 && arguments[0][0] == '-';
+  std::string line = own_options ? "a command with options of its own: sbx exec --workspace . -- " : "the language is an option: sbx run --lang ";
+  line += shell_quote(language);
+  for (size_t i = 0; i < arguments.size(); ++i) line += (code && i == 2 ? " -- " : " ") + shell_quote(arguments[i]);
+  return line;
+}
+
 }  // namespace sbx::runtime

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "base/result.h"
@@ -44,5 +45,8 @@ Result<ExtraFile> open_extra_file(const FileArgument& argument);
 
 // Checks a --file NAME: relative, no empty, "." or ".." part. Errors: usage.
 Status check_file_name(const FileArgument& argument);
+
+// For "sbx run python main.py": what follows the language's name, with which it works.
+std::string language_first_hint(const std::string& language, std::span<const std::string> arguments);
 
 }  // namespace sbx::runtime

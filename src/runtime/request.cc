@@ -564,8 +564,13 @@ Status Execution::choose_program() {
         return runner.name == word || std::find(runner.aliases.begin(), runner.aliases.end(), word) != runner.aliases.end();
       });
       if (language) {
-        return program.take_error().with_hint("the language is an option: sbx run --lang " + shell_quote(word) + " " + shell_quote(request_.arguments[0]));
+        return program.take_error().with_hint(language_first_hint(word, request_.arguments));
       }
+    }
+    // "sbx run --workspace DIR main.py": FILE is a path of here, not of the workspace.
+    if (request_.workspace && request_.program.kind == ProgramSource::Kind::file && !sys::lstat(word).ok()) {
+      const std::string within = join_path(request_.workspace->directory, word);
+      if (sys::lstat(within).ok()) return program.take_error().with_hint("FILE is a path from here: sbx run --workspace " + shell_quote(request_.workspace->directory) + " " + shell_quote(within));
     }
     return program.take_error();
   }
@@ -1569,6 +1574,11 @@ Result<std::vector<LanguageStatus>> Execution::languages() {
 Result<LanguageCheck> Execution::check_file(const std::string& file) {
   SBX_TRY(share_workspace());
   SBX_TRY(load_policies());
+  // Not what one would wait for, as a FIFO, or read for ever.
+  if (const Result<struct stat> status = sys::stat(file); status.ok() && !S_ISREG(status.value().st_mode)) {
+    return Error(ErrorKind::usage, quoted_path(file) + " is not a regular file")
+        .with_hint("sbx langs check takes the file of a language; docs/adding-a-language.md shows one");
+  }
   Result<std::string> text = read_file(file);
   if (!text.ok()) {
     if (text.error().errnum() != ENOENT) return Error(ErrorKind::policy, text.error().text());

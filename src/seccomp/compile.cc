@@ -91,7 +91,7 @@ Error unknown_name(const SyscallRule& rule) {
   const std::vector<std::string> names = syscall_names();
   const std::string near = did_you_mean(rule.name, names);
   if (!near.empty()) return std::move(error).with_origin(rule.origin).with_hint("did you mean \"" + near + "\"?");
-  return std::move(error).with_origin(rule.origin);
+  return std::move(error).with_origin(rule.origin).with_hint("names are those of `man 2 syscalls`; groups begin with @, as @network-io (docs/seccomp.md)");
 }
 
 Error too_long() {

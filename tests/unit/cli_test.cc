@@ -95,6 +95,9 @@ TEST_CASE("exec takes a command with or without --") {
 TEST_CASE("a mistyped option gets a suggestion, a missing or unwanted value is named") {
   CHECK(why(Line({"--memry", "2G", "main.py"})) == "unknown option '--memry': did you mean '--memory'?");
   CHECK(why(Line({"--memry=2G", "main.py"})) == "unknown option '--memry': did you mean '--memory'?");
+  CHECK(why(Line({"--mem", "2G", "main.py"})) == "unknown option '--mem': did you mean '--memory'?");
+  CHECK(why(Line({"--network", "main.py"})) == "unknown option '--network': did you mean '--net'?");
+  CHECK(why(Line({"--allow", "main.py"})) == "unknown option '--allow'");  // several begin so
   CHECK(why(Line({"-Z", "main.py"})) == "unknown option '-Z'");
   CHECK(why(Line({"--memory"})) == "option '--memory' needs a value: SIZE");
   CHECK(why(Line({"-c"})) == "option '-c' needs a value: CODE");

@@ -168,6 +168,14 @@ TEST_CASE("the user's languages replace and extend the shipped ones") {
   }
   CHECK(found == 2);
 
+  const std::string broken = config.path + "/lang/broken.toml";
+  config.file("lang/broken.toml", "name = 3\n");
+  const Result<std::vector<RunnerSpec>> stopped = load_runners(search);
+  REQUIRE_FALSE(stopped.ok());
+  CHECK(stopped.error().hint().ends_with("to go on without it: mv " + broken + " " + broken + ".off"));
+  REQUIRE(::rename(broken.c_str(), (broken + ".off").c_str()) == 0);
+  CHECK(load_runners(search).ok());
+
   config.file("lang/awk.toml", "name = \"awk\"\n" + language, 0664);
   CHECK_FALSE(load_runners(search).ok());
 }
