@@ -11,6 +11,14 @@ namespace sbx::seccomp {
 namespace {
 
 constexpr unsigned kHalves = 6;  // 32-bit words of the key
+// Three slices of this size from kLowest on: free in a process of ours, and within the 39 bits that some aarch64 kernels
+// give. AddressSanitizer has its shadow there.
+constexpr uint64_t kSlice = uint64_t{1} << 36;
+#if defined(__SANITIZE_ADDRESS__)
+constexpr uint64_t kLowest = uint64_t{1} << 45;
+#else
+constexpr uint64_t kLowest = kSlice;
+#endif
 
 uint32_t half_of(const StartKey& key, unsigned half) {
   return static_cast<uint32_t>(key.words[half / 2] >> (half % 2 * 32));
@@ -56,9 +64,9 @@ Result<StartKey> make_start_key() {
     if (got > 0) have += static_cast<size_t>(got);
   }
   StartKey key;
-  // 2^36 … 2^37 + 2^36 in slices that cannot meet; the two arrays of pointers are aligned.
+  // In slices that cannot meet; the two arrays of pointers are aligned.
   for (size_t i = 0; i < key.words.size(); ++i) {
-    key.words[i] = (uint64_t{1} << 36) + i * (uint64_t{1} << 36) + (random[i] & ((uint64_t{1} << 36) - 1) & (i == 0 ? ~uint64_t{0} : ~uint64_t{7}));
+    key.words[i] = kLowest + i * kSlice + (random[i] & (kSlice - 1) & (i == 0 ? ~uint64_t{0} : ~uint64_t{7}));
   }
   return key;
 }
