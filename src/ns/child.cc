@@ -515,7 +515,8 @@ char* memory_at(const ChildPlan& plan, uint64_t address, uint64_t bytes) noexcep
   constexpr uint64_t kPage = 65536;  // the largest page of either architecture
   const uint64_t first = address & ~(kPage - 1);
   const uint64_t size = (address + bytes - first + kPage - 1) & ~(kPage - 1);
-  must(plan, call(SYS_mmap, first, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0));
+  // Shared: RLIMIT_DATA, which is set by now, counts private memory.
+  must(plan, call(SYS_mmap, first, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0));
   return reinterpret_cast<char*>(address);
 }
 
