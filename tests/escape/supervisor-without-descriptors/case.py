@@ -16,5 +16,5 @@ def run(t):
     return "what started had every protection, the rest did not start", "256 descriptors: the run starts"
 
 
-CASE = Attack("start sbx with hardly any descriptors left, so that a protection cannot be put up", "58", "fail closed", run=run, seconds=40,
+CASE = Attack("start sbx with hardly any descriptors left, so that a protection cannot be put up", "58", "fail closed", run=run, seconds=40, needs=("plain-build",),
               control=Control("with enough of them it runs"))
