@@ -1,30 +1,11 @@
 #include "policy/account.h"
 
 #include "base/text.h"
+#include "policy/syscall_decide.h"
 #include "policy/syscall_groups.h"
 
 namespace sbx {
 namespace {
-
-bool holds(const ArgumentTest& test, uint64_t argument) {
-  const uint64_t width = test.low32 ? 0xFFFFFFFF : ~uint64_t{0};
-  const uint64_t got = argument & width;
-  const uint64_t value = test.value & width;
-  using Op = ArgumentTest::Op;
-  switch (test.op) {
-    case Op::equal: return got == value;
-    case Op::not_equal: return got != value;
-    case Op::less: return got < value;
-    case Op::less_equal: return got <= value;
-    case Op::greater: return got > value;
-    case Op::greater_equal: return got >= value;
-    case Op::masked_equal: return (got & test.mask) == value;
-    case Op::masked_not_equal: return (got & test.mask) != value;
-    case Op::any_bit: return (got & test.mask) != 0;
-    case Op::start: return false;  // addresses that only the start of the payload knows
-  }
-  return false;
-}
 
 bool lets_through(const SyscallVerdict& verdict) {
   return verdict.action == SyscallAction::allow || verdict.action == SyscallAction::log;
@@ -58,13 +39,8 @@ struct Collect {
 }  // namespace
 
 SyscallVerdict decide_call(const SyscallRules& rules, std::string_view call, const uint64_t (&arguments)[6]) {
-  for (const SyscallRule& rule : rules.rules) {
-    if (rule.name != call) continue;
-    bool all = true;
-    for (const ArgumentTest& test : rule.tests) all = all && test.index < 6 && holds(test, arguments[test.index]);
-    if (all) return rule.verdict;
-  }
-  return rules.otherwise;
+  const SyscallRule* rule = deciding_rule(rules.rules, call, arguments);
+  return rule == nullptr ? rules.otherwise : rule->verdict;
 }
 
 bool may_be_called(const SyscallRules& rules, std::string_view call) {

@@ -6,17 +6,19 @@ namespace sbx {
 
 bool holds(const ArgumentTest& test, std::span<const uint64_t, 6> arguments) {
   using Op = ArgumentTest::Op;
-  uint64_t argument = arguments[test.index];
-  if (test.low32) argument &= 0xffffffff;
+  if (test.index >= arguments.size()) return false;
+  const uint64_t width = test.low32 ? 0xffffffff : ~uint64_t{0};
+  const uint64_t argument = arguments[test.index] & width;
+  const uint64_t value = test.value & width;  // a filter loads no more of it either
   switch (test.op) {
-    case Op::equal: return argument == test.value;
-    case Op::not_equal: return argument != test.value;
-    case Op::less: return argument < test.value;
-    case Op::less_equal: return argument <= test.value;
-    case Op::greater: return argument > test.value;
-    case Op::greater_equal: return argument >= test.value;
-    case Op::masked_equal: return (argument & test.mask) == test.value;
-    case Op::masked_not_equal: return (argument & test.mask) != test.value;
+    case Op::equal: return argument == value;
+    case Op::not_equal: return argument != value;
+    case Op::less: return argument < value;
+    case Op::less_equal: return argument <= value;
+    case Op::greater: return argument > value;
+    case Op::greater_equal: return argument >= value;
+    case Op::masked_equal: return (argument & test.mask) == value;
+    case Op::masked_not_equal: return (argument & test.mask) != value;
     case Op::any_bit: return (argument & test.mask) != 0;
     case Op::start: return false;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "policy/account.h"
 #include "policy/syscall_decide.h"
 #include "policy/syscall_groups.h"
 #include "seccomp/describe_call.h"
@@ -76,8 +77,7 @@ void explain_one(const SandboxSpec& spec, const SyscallRules& rules, const std::
 void explain_denials(const SandboxSpec& spec, std::vector<Denial>& denials) {
   if (denials.empty()) return;
   const Result<std::vector<SyscallGroup>> groups = builtin_syscall_groups();
-  Result<SyscallRules> rules = SyscallRules(spec.seccomp.rules);
-  if (!spec.seccomp.builtin.empty()) rules = builtin_syscall_rules(spec.seccomp.builtin);
+  const Result<SyscallRules> rules = rules_of(spec.seccomp);
   if (!groups.ok() || !rules.ok()) return;
   for (Denial& denial : denials) explain_one(spec, rules.value(), groups.value(), denial);
 }
