@@ -18,46 +18,13 @@
 #include "base/sys.h"
 #include "runtime/artifacts.h"
 #include "runtime/tree_walk.h"
+#include "temp_dir.h"
 
 namespace {
 
 using namespace sbx;
 using namespace sbx::runtime;
 using Type = Artifact::Type;
-
-class TempDir {
- public:
-  TempDir() {
-    const char* base = std::getenv("TMPDIR");
-    path_ = std::string(base != nullptr ? base : "/tmp") + "/sbx-artifacts-test-XXXXXX";
-    REQUIRE(::mkdtemp(path_.data()) != nullptr);
-    fd_ = UniqueFd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    REQUIRE(fd_.valid());
-  }
-  ~TempDir() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TempDir(const TempDir&) = delete;
-  int fd() const { return fd_.get(); }
-  std::string at(const std::string& name) const { return path_ + "/" + name; }
-  const std::string& path() const { return path_; }
-
-  void write(const std::string& name, const std::string& content, mode_t mode = 0644) const {
-    const UniqueFd file(::openat(fd_.get(), name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-    REQUIRE(file.valid());
-    REQUIRE(::write(file.get(), content.data(), content.size()) == static_cast<ssize_t>(content.size()));
-    REQUIRE(::fchmod(file.get(), mode) == 0);
-  }
-  void mkdir(const std::string& name) const { REQUIRE(::mkdirat(fd_.get(), name.c_str(), 0755) == 0); }
-  void link(const std::string& name, const std::string& text) const {
-    REQUIRE(::symlinkat(text.c_str(), fd_.get(), name.c_str()) == 0);
-  }
-
- private:
-  std::string path_;
-  UniqueFd fd_;
-};
 
 std::string slurp(const std::string& path) { return read_file(path).take(); }
 

@@ -13,31 +13,12 @@
 
 #include "base/sys.h"
 #include "runtime/build_cache.h"
+#include "temp_dir.h"
 
 namespace {
 
 using namespace sbx;
 using namespace sbx::runtime;
-
-class Folder {
- public:
-  Folder() {
-    const char* base = std::getenv("TMPDIR");
-    path_ = std::string(base != nullptr ? base : "/tmp") + "/sbx-build-cache-test-XXXXXX";
-    REQUIRE(::mkdtemp(path_.data()) != nullptr);
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  std::string at(const std::string& name) const { return path_ + "/" + name; }
-  const std::string& path() const { return path_; }
-  void write(const std::string& name, const std::string& content) const { std::ofstream(at(name)) << content; }
-
- private:
-  std::string path_;
-};
 
 Product product(const std::string& name, const std::string& content, bool executable = false) {
   Product made{name, sys::memfd_create("product").take(), executable};
@@ -62,7 +43,7 @@ std::optional<WatchState> look(const std::string& pattern, size_t most = 1000) {
 }
 
 TEST_CASE("what was stored comes back, names with spaces and folders too") {
-  const Folder cache;
+  const TempDir cache;
   std::vector<Product> products;
   products.push_back(product("main", "program", true));
   products.push_back(product("classes/a b.class", "bytes"));
@@ -83,7 +64,7 @@ TEST_CASE("what was stored comes back, names with spaces and folders too") {
 }
 
 TEST_CASE("names that would leave the build directory or break the index are neither stored nor believed") {
-  const Folder cache;
+  const TempDir cache;
   for (const char* name : {"../main", "/main", "a//b", "a/./b", "two\nlines", ""}) {
     std::vector<Product> products;
     products.push_back(product(name, "x"));
@@ -103,7 +84,7 @@ TEST_CASE("names that would leave the build directory or break the index are nei
 }
 
 TEST_CASE("the cache is bounded, and the least recently used entry goes first") {
-  const Folder cache;
+  const TempDir cache;
   std::vector<Product> products;
   products.push_back(product("main", "x"));
   const auto set_used = [&](int number, time_t when) {
@@ -124,7 +105,7 @@ TEST_CASE("the cache is bounded, and the least recently used entry goes first") 
 }
 
 TEST_CASE("a build of more than 64 MiB is not stored") {
-  const Folder cache;
+  const TempDir cache;
   std::vector<Product> products;
   products.push_back(product("main", ""));
   REQUIRE(::ftruncate(products[0].content.get(), (off_t{64} << 20) + 1) == 0);
@@ -133,7 +114,7 @@ TEST_CASE("a build of more than 64 MiB is not stored") {
 }
 
 TEST_CASE("the state of watched files: what counts and what does not") {
-  const Folder tree;
+  const TempDir tree;
   std::filesystem::create_directories(tree.at("include/deep"));
   tree.write("include/deep/a.h", "one");
   tree.write("outside", "x");

@@ -10,37 +10,13 @@
 
 #include "base/sys.h"
 #include "runtime/plots.h"
+#include "temp_dir.h"
 
 namespace {
 
 using namespace sbx;
 using namespace sbx::runtime;
 using namespace std::string_literals;
-
-class TempDir {
- public:
-  TempDir() {
-    const char* base = std::getenv("TMPDIR");
-    path_ = std::string(base != nullptr ? base : "/tmp") + "/sbx-plots-test-XXXXXX";
-    REQUIRE(::mkdtemp(path_.data()) != nullptr);
-    fd_ = UniqueFd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    REQUIRE(fd_.valid());
-  }
-  ~TempDir() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TempDir(const TempDir&) = delete;
-  int fd() const { return fd_.get(); }
-  std::string at(const std::string& name) const { return path_ + "/" + name; }
-  void write(const std::string& name, const std::string& content) const {
-    REQUIRE(write_file_atomically(at(name), content, 0644).ok());
-  }
-
- private:
-  std::string path_;
-  UniqueFd fd_;
-};
 
 const std::string kPng = "\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x02\x23\0\0\x01\xb1"s;
 

@@ -13,30 +13,15 @@
 
 #include "base/sys.h"
 #include "runtime/workspace.h"
+#include "temp_dir.h"
 
 namespace {
 
 using namespace sbx;
 using namespace sbx::runtime;
 
-class Workspace {
+class Workspace : public TempDir {
  public:
-  Workspace() {
-    const char* base = std::getenv("TMPDIR");
-    path_ = std::string(base != nullptr ? base : "/tmp") + "/sbx-workspace-test-XXXXXX";
-    REQUIRE(::mkdtemp(path_.data()) != nullptr);
-    fd_ = UniqueFd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    REQUIRE(fd_.valid());
-  }
-  ~Workspace() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Workspace(const Workspace&) = delete;
-  int fd() const { return fd_.get(); }
-  std::string at(const std::string& name) const { return path_ + "/" + name; }
-  const std::string& path() const { return path_; }
-
   void write(const std::string& name, const std::string& content = "x", mode_t mode = 0644) const {
     const size_t slash = name.rfind('/');
     if (slash != std::string::npos) dir(name.substr(0, slash));
@@ -44,9 +29,6 @@ class Workspace {
     REQUIRE(::chmod(at(name).c_str(), mode) == 0);
   }
   void dir(const std::string& name) const { REQUIRE(make_directories(at(name), 0755).ok()); }
-  void link(const std::string& name, const std::string& text) const {
-    REQUIRE(::symlinkat(text.c_str(), fd_.get(), name.c_str()) == 0);
-  }
   void repository(const std::string& name) const {
     for (const char* part : {"objects", "refs"}) dir(name + "/" + part);
     write(name + "/HEAD", "ref: refs/heads/main\n");
@@ -62,10 +44,6 @@ class Workspace {
   WorkspaceGuard guard(bool sensitive = true, const ArtifactBounds& bounds = {}) const {
     return guard_workspace(fd(), "/box", sensitive, bounds).take();
   }
-
- private:
-  std::string path_;
-  UniqueFd fd_;
 };
 
 // "ro /box/x", "pin /box/y", in order.
