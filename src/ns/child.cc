@@ -149,10 +149,10 @@ long bind(const Step& step, StepRun& run) noexcept {
     if (opened < 0) return opened;
     source.fd = static_cast<int>(opened);
   }
-  const long fd = clone_tree(step.a, source.fd);
+  const bool place = (step.flags & kMakePlace) != 0;
+  const long fd = place && step.fd >= 0 ? step.fd : clone_tree(step.a, source.fd);
   if (fd < 0) return fd;
   const Closing tree{static_cast<int>(fd)};
-  const bool place = (step.flags & kMakePlace) != 0;
   struct stat info {};
   if (place || step.n != 0 || step.m != 0) {
     const long looked = call(SYS_newfstatat, tree.fd, "", &info, kAtEmptyPath);
