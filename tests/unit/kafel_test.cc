@@ -14,7 +14,9 @@
 #include "policy/kafel/calls.h"
 #include "policy/kafel/kafel.h"
 #include "policy/kafel/parser.h"
+#include "policy/kafel/write.h"
 #include "policy/syscall_decide.h"
+#include "policy/syscall_groups.h"
 #include "seccomp/compile.h"
 #include "seccomp/evaluate.h"
 #include "seccomp/syscall_numbers.h"
@@ -501,4 +503,96 @@ TEST_CASE("Kafel: a text that is made to exhaust its reader is refused") {
   for (int i = 1; i < 4096; ++i) policies += " POLICY p" + std::to_string(i) + " { USE p" + std::to_string(i - 1) + ", USE p" + std::to_string(i - 1) + " }";
   CHECK(decide(policies + " USE p4095", "read") == SECCOMP_RET_ALLOW);
   CHECK(error_of(policies + " POLICY more { }").find("more than 4096 policies") != std::string::npos);
+}
+
+// ---- written ----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Both filters decide the same for every number, with arguments near those of the rules.
+void check_same(const SyscallRules& rules, const SyscallRules& written, Machine machine, kafel_random::Policies& random) {
+  const seccomp::BpfProgram before = filter_of(rules, machine);
+  const seccomp::BpfProgram after = filter_of(written, machine);
+  std::vector<uint64_t> numbers = {0, 1, 0xffffffff, 0x100000000};
+  const auto note = [&](const ArgumentTest& test) { numbers.insert(numbers.end(), {test.value, test.mask, test.value | test.mask}); };
+  std::set<uint32_t> named = {600, kX32Bit, kMinusOne};
+  for (unsigned number = 0; number < 480; ++number) named.insert(number);
+  std::set<uint32_t> tested;
+  for (const SyscallRule& rule : rules.rules) {
+    for (const ArgumentTest& test : rule.tests) note(test);
+    if (rule.number) named.insert(*rule.number);
+    const std::optional<KnownCall> known = find_call(rule.name, machine);
+    if (!rule.tests.empty() || !rule.conditions.empty()) tested.insert(rule.number ? *rule.number : known ? known->number : 0);
+  }
+  for (const uint32_t number : named) {
+    CAPTURE(number);
+    for (int sample = tested.contains(number) ? 60 : 2; sample > 0; --sample) {
+      Arguments arguments = random.arguments();
+      for (uint64_t& each : arguments) {
+        if (random.pick(3) == 0) continue;
+        each = numbers[random.pick(static_cast<unsigned>(numbers.size()))];
+        if (random.pick(4) == 0) each |= uint64_t{random.pick(5)} << 32;
+        if (random.pick(4) == 0) each += random.pick(3) - 1;
+      }
+      REQUIRE(ask(before, number, arguments, machine) == ask(after, number, arguments, machine));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("Kafel written from the shipped policies decides as they do") {
+  kafel_random::Policies random(1);
+  (void)random.text();
+  for (const Machine machine : {Machine::x86_64, Machine::aarch64}) {
+    for (const std::string& policy : seccomp::builtin_policies()) {
+      CAPTURE(policy);
+      SyscallRules rules = builtin_syscall_rules(policy).take();
+      const WrittenPolicy written = write(rules, machine);
+      CAPTURE(written.text);
+      // A start of its own is what Kafel has no word for.
+      const bool starts = std::any_of(rules.rules.begin(), rules.rules.end(), [](const SyscallRule& rule) {
+        return !rule.tests.empty() && rule.tests[0].op == ArgumentTest::Op::start;
+      });
+      CHECK(written.unsaid.empty() != starts);
+      for (SyscallRule& rule : rules.rules)
+        if (!rule.tests.empty() && rule.tests[0].op == ArgumentTest::Op::start) rule.tests.clear();
+      check_same(rules, rules_of(written.text, machine), machine, random);
+    }
+  }
+}
+
+TEST_CASE("Kafel written from random policies decides as they do, and is stable") {
+  for (unsigned seed = 1000; seed < 1060; ++seed) {
+    kafel_random::Policies random(seed);
+    const Machine machine = seed % 3 == 0 ? Machine::aarch64 : Machine::x86_64;
+    const std::string text = random.text();
+    CAPTURE(text);
+    const SyscallRules rules = rules_of(text, machine);
+    const WrittenPolicy written = write(rules, machine);
+    CAPTURE(written.text);
+    CHECK(written.unsaid.empty());
+    const SyscallRules again = rules_of(written.text, machine);
+    check_same(rules, again, machine, random);
+    CHECK(write(again, machine).text == written.text);
+  }
+}
+
+TEST_CASE("Kafel is written as a person would") {
+  const SyscallRules rules = rules_of("ALLOW { read, write, newfstat { fd == 1 }, openat { flags & 3 == 0 && mode == 0 }, SYSCALL[5000](x) { x > 1 } }"
+                                      "ERRNO(13) { mmap { (prot & 4 == 4 || fd == flags) && addr == 0 } } DEFAULT KILL_PROCESS");
+  CHECK(write(rules, Machine::x86_64).text ==
+        "ALLOW {\n"
+        "  read, write, newfstat { fd == 1 }, openat { flags & 3 == 0 && mode == 0 }, SYSCALL[5000](a) { a > 1 }\n"
+        "}\n"
+        "ERRNO(13) {\n"
+        "  mmap { addr == 0 && (prot & 4 == 4 || fd == flags) }\n"
+        "}\n"
+        "DEFAULT KILL_PROCESS\n");
+  // A test of the low half of a wide argument, and of all of a narrow one.
+  SyscallRules widths;
+  widths.rules.push_back({"ioctl", {{.index = 2, .value = 5, .low32 = true}}, {SyscallAction::allow, 0}, "", ""});
+  widths.rules.push_back({"ioctl", {{.index = 0, .value = 5}}, {SyscallAction::allow, 0}, "", ""});
+  widths.otherwise = {SyscallAction::kill_thread, 0};
+  CHECK(write(widths, Machine::x86_64).text == "ALLOW {\n  ioctl { arg & 0xffffffff == 5 }, ioctl(a) { a == 5 }\n}\nDEFAULT KILL\n");
 }
