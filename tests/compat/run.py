@@ -43,12 +43,36 @@ def stage(found, binary):
     return base, trees
 
 
+def oracle_cases(behaviours, upstream):
+    """The behaviour cases against upstream's own binary: what it does not pass is a listed difference, or the case is wrong."""
+    made = []
+    for item in behaviours:
+        name = item.name.split("/", 1)[1]
+        reason = sys.modules["bwrap_behaviour_cases"].DIFFERS.get(name)
+
+        def function(t, item=item, reason=reason):
+            if not upstream:
+                raise harness.Skip(sys.modules["suite_cases"].place.trouble)
+            t.bwrap_path = str(upstream)
+            try:
+                item.function(t)
+            except harness.Failure:
+                if reason is None:
+                    raise
+            else:
+                if reason is not None:
+                    raise harness.Failure(f"listed as a difference, but upstream's binary does the same: {reason}")
+        made.append(harness.Case(f"oracle/{name}", item.sentence, function, item.as_, item.needs, item.seconds, item.alone))
+    return made
+
+
 def main():
     parser = argparse.ArgumentParser(description="Compares our bwrap with upstream's.")
     driver.add_options(parser)
     options = parser.parse_args()
     base = None
     cases = harness.load_python_cases(HERE)
+    behaviours = harness.load_python_cases(HERE.parent / "integration", "bwrap_behaviour_cases.py")[len(cases):]
     suites = sys.modules["suite_cases"]
     try:
         found = sources.ensure(os.environ.get("SBX_COMPAT_CACHE") or harness.ROOT / "build" / "compat")
@@ -58,6 +82,7 @@ def main():
         base, trees = stage(found, pathlib.Path(options.binary).resolve())
         suites.prepare(trees)
         suites.place = suites.Place(trees, base / "upstream" / "bwrap", base / "ours" / "bwrap", None)
+    cases += oracle_cases(behaviours, suites.place.baseline)
     try:
         return driver.drive(cases, options)
     finally:
