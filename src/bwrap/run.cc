@@ -110,7 +110,7 @@ Namespaces choose_namespaces(const Options& options, const Privileges& privilege
 }
 
 [[noreturn]] void die_of_clone(bool user, int errnum, const Voice& voice) {
-  std::string text = "Creating new namespace failed: " + errno_text(errnum);
+  std::string text = "Creating new namespace failed: " + plain_errno_text(errnum);
   if (user && errnum == EINVAL) text = "Creating new namespace failed, likely because the kernel does not support user namespaces.";
   if (user && errnum == EPERM) {
     text = "No permissions to create a new namespace, likely because the kernel does not allow non-privileged user namespaces.";
@@ -262,7 +262,7 @@ void Inside::loopback() const {
   const long up = ns::bring_loopback_up();
   if (up >= 0) return;
   // Upstream asks for an address first, which fails where this does; clients know that line.
-  voice.warn_as_error("loopback: Failed RTM_NEWADDR: " + errno_text(static_cast<int>(-up)));
+  voice.warn_as_error("loopback: Failed RTM_NEWADDR: " + plain_errno_text(static_cast<int>(-up)));
   if (made.user) voice.hint(hint_for(runtime::NamespaceStep::use, static_cast<int>(-up)));
   ::_exit(1);
 }

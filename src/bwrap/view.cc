@@ -4,6 +4,9 @@
 // the caller's files. At the end pivot_root(".", ".") puts the uppermost layer under all others, which are then taken
 // off, the caller's root with everything below it last.
 //
+// A clone of the caller's root with all that is mounted in it would have the layers in it as well, so operations that
+// want one get it before the first layer is there.
+//
 // The first layer is an empty tmpfs, or whatever the first operation mounts at "/": upstream's own tmpfs below that can
 // never be seen.
 #include "bwrap/view.h"
@@ -78,8 +81,24 @@ class Planner {
  public:
   Planner(const Options& options, const ViewContext& context) : options_(options), context_(context), voice_(context.voice) {}
 
+  // All sources up front: they are the caller's paths, relative to its working directory.
+  void find_sources() {
+    for (const Operation& op : options_.operations) {
+      Source source;
+      if (op.kind == OperationKind::bind || op.kind == OperationKind::overlay) {
+        source.path = real_path(op.source, op.may_be_missing, source.skip);
+      }
+      sources_.push_back(std::move(source));
+      std::vector<int> lower;
+      for (const std::string& layer : op.lower) lower.push_back(open_layer(layer));
+      lower_.push_back(std::move(lower));
+      work_.push_back(op.kind == OperationKind::overlay ? open_layer(op.work) : -1);
+      upper_.push_back(op.kind == OperationKind::overlay ? open_layer(op.source) : -1);
+    }
+  }
+
+  // With no layer there yet.
   void plan() {
-    find_sources();
     plan_layers();
     for (size_t i = 0; i < options_.operations.size(); ++i) plan_operation(options_.operations[i], sources_[i]);
   }
@@ -117,22 +136,6 @@ class Planner {
     std::string text = found;
     std::free(found);
     return text;
-  }
-
-  // All of them up front: they are the caller's paths, relative to its working directory.
-  void find_sources() {
-    for (const Operation& op : options_.operations) {
-      Source source;
-      if (op.kind == OperationKind::bind || op.kind == OperationKind::overlay) {
-        source.path = real_path(op.source, op.may_be_missing, source.skip);
-      }
-      sources_.push_back(std::move(source));
-      std::vector<int> lower;
-      for (const std::string& layer : op.lower) lower.push_back(open_layer(layer));
-      lower_.push_back(std::move(lower));
-      work_.push_back(op.kind == OperationKind::overlay ? open_layer(op.work) : -1);
-      upper_.push_back(op.kind == OperationKind::overlay ? open_layer(op.source) : -1);
-    }
   }
 
   int open_layer(const std::string& path) {
@@ -289,6 +292,11 @@ class Planner {
     // Without links by now: one that has come since is somebody's trick. Below /proc links of the kernel's are wanted.
     if (!path_is_under(source, "/proc")) step.flags |= ns::kNoLinks;
     if (options_.not_a_security_boundary) step.flags |= ns::kMayBeLocked;
+    if (source == "/") {
+      const long tree = raw::call(SYS_open_tree, AT_FDCWD, "/", OPEN_TREE_CLONE | O_CLOEXEC | SBX_AT_RECURSIVE);
+      if (tree < 0) voice_.die("Can't open source /", static_cast<int>(-tree));
+      step.fd = static_cast<int>(tree);
+    }
     step.a = keep(std::move(source));
     step.b = place;
     step.attr = attributes(access);
@@ -429,9 +437,10 @@ class Planner {
 void make_view(const Options& options, const ViewContext& context) {
   const Voice& voice = context.voice;
   Planner planner(options, context);
-  planner.plan();
+  planner.find_sources();
   // What is mounted outside from now on still comes in; nothing goes out.
   if (::mount(nullptr, "/", nullptr, MS_SILENT | MS_SLAVE | MS_REC, nullptr) < 0) voice.die_mount("Failed to make / slave", errno);
+  planner.plan();
   if (::chdir("/") != 0) voice.die("chdir /", errno);
   const uint32_t layers = planner.perform();
   if (raw::call(SYS_pivot_root, ".", ".") < 0) voice.die("pivot_root", errno);

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "base/error.h"
 #include "base/sys.h"
+#include "policy/bwrap/parse.h"
 
 namespace sbx::bwrap {
 namespace {
@@ -36,12 +36,12 @@ void Voice::die(const std::string& text) const {
   ::_exit(1);
 }
 
-void Voice::die(const std::string& text, int errnum) const { die(text + ": " + errno_text(errnum)); }
+void Voice::die(const std::string& text, int errnum) const { die(text + ": " + plain_errno_text(errnum)); }
 void Voice::die_mount(const std::string& text, int errnum) const { die(text + ": " + mount_errno_text(errnum)); }
 
 std::string mount_errno_text(int errnum) {
   if (errnum == ENOSPC) return "Limit exceeded (ENOSPC): more mounts than /proc/sys/fs/mount-max allows";
-  return errno_text(errnum);
+  return plain_errno_text(errnum);
 }
 
 }  // namespace sbx::bwrap

@@ -149,10 +149,10 @@ long bind(const Step& step, StepRun& run) noexcept {
     if (opened < 0) return opened;
     source.fd = static_cast<int>(opened);
   }
-  const long fd = clone_tree(step.a, source.fd);
+  const bool place = (step.flags & kMakePlace) != 0;
+  const long fd = place && step.fd >= 0 ? step.fd : clone_tree(step.a, source.fd);
   if (fd < 0) return fd;
   const Closing tree{static_cast<int>(fd)};
-  const bool place = (step.flags & kMakePlace) != 0;
   struct stat info {};
   if (place || step.n != 0 || step.m != 0) {
     const long looked = call(SYS_newfstatat, tree.fd, "", &info, kAtEmptyPath);
@@ -308,7 +308,9 @@ long make_place(const Step& step, const char* target, Node node, uint32_t mode, 
     if (node == Node::directory) fd = call(SYS_mkdirat, run.base, target, mode);
     if (node == Node::file) fd = call(SYS_mknodat, run.base, target, S_IFREG | mode, 0);
     if (fd < 0 && fd != -EEXIST) return fd;
-    return call(SYS_openat, run.base, target, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    fd = call(SYS_openat, run.base, target, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0) run.part = StepPart::act;
+    return fd;
   }
   Path path(target);
   run.part = StepPart::parents;
@@ -333,8 +335,10 @@ long make_place(const Step& step, const char* target, Node node, uint32_t mode, 
     return fd;
   }
   const long checked = check_place(static_cast<int>(fd), node, mount, run);
-  run.part = StepPart::act;
-  if (checked == 0) return fd;
+  if (checked == 0) {
+    run.part = StepPart::act;
+    return fd;
+  }
   call(SYS_close, fd);
   return checked;
 }
@@ -441,27 +445,37 @@ long file_at_place(const Step& step, StepRun& run) noexcept {
   return poured;
 }
 
+long bind_data(const Step& step, int file, int place, StepRun& run) noexcept {
+  const long cloned = clone_tree("", file);
+  if (cloned < 0) return cloned;
+  const Closing tree{static_cast<int>(cloned)};
+  const long restricted = set_attributes(tree.fd, step.attr, true);
+  if (restricted < 0) return restricted;
+  return attach_at_place(step, tree.fd, place, run);
+}
+
 long data_at_place(const Step& step, StepRun& run) noexcept {
   const long made = make_place(step, step.b, Node::file, 0444, true, run);
   if (made < 0) return made;
   const Closing place{static_cast<int>(made)};
   run.part = StepPart::make_data;
-  const long opened = call(SYS_openat, run.scratch, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  // A name for as long as it takes: what has none cannot be bound.
+  static constexpr char kName[] = ".data";
+  const long opened = call(SYS_openat, run.scratch, kName, O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC, 0600);
   if (opened < 0) return opened;
   const Closing file{static_cast<int>(opened)};
-  const long changed = call(SYS_fchmod, file.fd, step.mode);
-  if (changed < 0) return changed;
-  run.part = StepPart::write;
-  const long poured = pour(step.fd, file.fd);
-  call(SYS_close, step.fd);
-  if (poured < 0) return poured;
-  run.part = StepPart::act;
-  const long cloned = clone_tree("", file.fd);
-  if (cloned < 0) return cloned;
-  const Closing tree{static_cast<int>(cloned)};
-  const long restricted = set_attributes(tree.fd, step.attr, true);
-  if (restricted < 0) return restricted;
-  return attach_at_place(step, tree.fd, place.fd, run);
+  long done = call(SYS_fchmod, file.fd, step.mode);
+  if (done >= 0) {
+    run.part = StepPart::write;
+    done = pour(step.fd, file.fd);
+    call(SYS_close, step.fd);
+  }
+  if (done >= 0) {
+    run.part = StepPart::act;
+    done = bind_data(step, file.fd, place.fd, run);
+  }
+  call(SYS_unlinkat, run.scratch, kName, 0);
+  return done;
 }
 
 long symlink_at_place(const Step& step, StepRun& run) noexcept {

@@ -52,7 +52,8 @@ enum class StepKind : uint32_t {
   write_file,    // a with content b[0..n], mode
   write_to,      // the existing file a gets b[0..n] written (a sysctl)
   copy_fd,       // a filled from fd, mode
-  bind,          // the host's `a` at `b`, attributes `attr`; device and inode must be n and m (0, 0: not compared)
+  bind,          // the host's `a` at `b`, attributes `attr`; device and inode must be n and m (0, 0: not compared);
+                 // with kMakePlace, where fd is not -1: it is the clone already
   clone_bind,    // `a`, already inside, at `b` with attributes `attr` (masks, private directories, self-binds)
   attach,        // the detached tree `fd` at b
   proc,          // at a with options b, read-only if `attr` says so

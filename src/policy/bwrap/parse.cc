@@ -90,7 +90,7 @@ class Parser {
     int fd = -1;
     if (!descriptor(fd)) return false;
     Result<std::string> data = context_.read_fd(fd);
-    if (!data.ok()) return fail("Can't read --args data: " + errno_text(data.error().errnum()));
+    if (!data.ok()) return fail("Can't read --args data: " + plain_errno_text(data.error().errnum()));
     std::vector<std::string> words;
     const std::string& bytes = data.value();
     for (size_t at = 0; at < bytes.size();) {
@@ -152,7 +152,7 @@ class Parser {
     int fd = -1;
     if (!descriptor(fd)) return false;
     Result<std::string> data = context_.read_fd(fd);
-    if (!data.ok()) return fail("Can't read seccomp data: " + errno_text(data.error().errnum()));
+    if (!data.ok()) return fail("Can't read seccomp data: " + plain_errno_text(data.error().errnum()));
     if (data.value().size() % 8 != 0) return fail("Invalid seccomp data, must be multiple of 8");
     o().filters.push_back(data.take());
     return true;
@@ -518,6 +518,11 @@ bool Parser::read(std::span<const std::string> words, bool file) {
 }
 
 }  // namespace
+
+std::string plain_errno_text(int errnum) {
+  const char* text = ::strerrordesc_np(errnum);
+  return text != nullptr ? text : "Unknown error " + std::to_string(errnum);
+}
 
 Parsed parse(std::span<const std::string> words, const ParseContext& context) { return Parser(context).run(words); }
 

@@ -54,6 +54,9 @@ std::string check_identity(const Options& options, bool user_namespace, uint32_t
 // Whether a word is a long option of bwrap (--help and --version are everybody's, and do not count).
 bool is_option(std::string_view word);
 
+// "No such file or directory": without the name that messages of sbx's own add, because clients match these lines.
+std::string plain_errno_text(int errnum);
+
 // What --help prints; `called` is how the program was called.
 std::string help_text(std::string_view called);
 
