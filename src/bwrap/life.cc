@@ -105,14 +105,7 @@ int monitor(Watch watch, const Voice& voice) {
   }
 }
 
-void reap(pid_t command, UniqueFd ended, const Options& options, const Privileges& privileges,
-          const std::vector<std::string>& filters, int hold, const Voice& voice) {
-  privileges.drop_all(voice);
-  if (options.die_with_parent) {
-    die_with_parent(voice);
-    if (is_orphan(hold)) ::_exit(1);
-  }
-  close_all_but({ended.get(), options.sync_fd});
+std::vector<UniqueFd> lock_files(const Options& options, const Voice& voice) {
   std::vector<UniqueFd> locked;
   for (const std::string& path : options.lock_files) {
     UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NOCTTY | O_CLOEXEC));
@@ -127,6 +120,19 @@ void reap(pid_t command, UniqueFd ended, const Options& options, const Privilege
     if (result < 0) voice.die("Unable to lock file " + path, errno);
     locked.push_back(std::move(fd));
   }
+  return locked;
+}
+
+void reap(pid_t command, int ended, const std::vector<UniqueFd>& locks, const Options& options, const Privileges& privileges,
+          const std::vector<std::string>& filters, int hold, const Voice& voice) {
+  privileges.drop_all(voice);
+  if (options.die_with_parent) {
+    die_with_parent(voice);
+    if (is_orphan(hold)) ::_exit(1);
+  }
+  std::vector<int> kept = {ended, options.sync_fd};
+  for (const UniqueFd& lock : locks) kept.push_back(lock.get());
+  close_all_but(std::move(kept));
   load_filters(filters, voice);
 
   int status = 1;
@@ -136,7 +142,7 @@ void reap(pid_t command, UniqueFd ended, const Options& options, const Privilege
     if (pid == command) {
       status = exit_status(wait_status);
       const uint64_t value = static_cast<uint64_t>(status) + 1;
-      if (ended.valid()) (void)!::write(ended.get(), &value, sizeof value);  // the monitor may be gone
+      if (ended >= 0) (void)!::write(ended, &value, sizeof value);  // the monitor may be gone
     }
     if (pid < 0 && errno != EINTR) {
       if (errno != ECHILD) voice.die("init wait()", errno);

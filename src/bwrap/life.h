@@ -31,9 +31,13 @@ struct Watch {
 // Waits for COMMAND or the sandbox to end, reports it, and gives the exit status.
 int monitor(Watch watch, const Voice& voice);
 
+// Read locks on --lock-file's files; they are this process's, its children do not have them.
+std::vector<UniqueFd> lock_files(const Options& options, const Voice& voice);
+
 // Process 1 inside, or the owner of locks and of --sync-fd: lives until the last process that it can wait for is gone.
-[[noreturn]] void reap(pid_t command, UniqueFd ended, const Options& options, const Privileges& privileges,
-                       const std::vector<std::string>& filters, int hold, const Voice& voice);
+// `ended`, an eventfd, gets COMMAND's status + 1.
+[[noreturn]] void reap(pid_t command, int ended, const std::vector<UniqueFd>& locks, const Options& options,
+                       const Privileges& privileges, const std::vector<std::string>& filters, int hold, const Voice& voice);
 
 // Whether the other end of the hold pipe is closed: the monitor is dead. -1 for `hold`: it never is.
 bool is_orphan(int hold);

@@ -365,13 +365,14 @@ void Inside::run() {
   std::free(before);
   if (options.new_session && ::setsid() < 0) voice.die("setsid", errno);
 
+  std::vector<UniqueFd> locks;
   if (!options.as_pid_1 && (options.unshare_pid || !options.lock_files.empty() || options.sync_fd >= 0)) {
-    const long command = raw::call(SYS_clone, SIGCHLD, 0, 0, 0, 0);
-    if (command < 0) voice.die("Can't fork for pid 1", static_cast<int>(-command));
-    if (command != 0) {
-      set_up.reset();
-      reap(static_cast<pid_t>(command), std::move(ended), options, privileges, filters, go.get(), voice);
-    }
+    locks = lock_files(options, voice);
+    // COMMAND needs no copy of our memory: it leaves it by exec, before which we stand still. So nothing that is ours may
+    // be destroyed on its way there.
+    const pid_t command = ::vfork();
+    if (command < 0) voice.die("Can't fork for pid 1", errno);
+    if (command > 0) reap(command, ended.get(), locks, options, privileges, filters, go.get(), voice);
     if (options.sync_fd >= 0) ::close(options.sync_fd);
   }
   exec_command(filters);
