@@ -438,7 +438,7 @@ int carry_out(const Options& options, Privileges privileges, const Namespaces& m
   if (options.pidns_fd >= 0) {
     // The child that counts is a grandchild; its parents leave at once.
     ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    Result<std::array<UniqueFd, 2>> pair = sys::socketpair(SOCK_DGRAM);
+    Result<std::array<UniqueFd, 2>> pair = sys::socketpair(SOCK_SEQPACKET);
     if (!pair.ok()) voice.die("Can't create intermediate pids socket", pair.error().errnum());
     std::array<UniqueFd, 2> ends = pair.take();
     const int on = 1;

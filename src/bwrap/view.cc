@@ -51,11 +51,13 @@ bool may_be_root(std::string_view path) {
   return last.empty() || last == "." || last == "..";
 }
 
-// Parents are as closed to groups and others as what is made in them.
+// Parents are as closed to groups and others as what is made in them; for what has no permissions of its own (binds,
+// links …) they are the owner's alone.
 uint32_t parent_mode(const Operation& op) {
+  const int perms = op.perms < 0 ? 0 : op.perms;
   uint32_t mode = 0755;
-  if (op.perms >= 0 && (op.perms & 0070) == 0) mode &= ~0050u;
-  if (op.perms >= 0 && (op.perms & 0007) == 0) mode &= ~0005u;
+  if ((perms & 0070) == 0) mode &= ~0050u;
+  if ((perms & 0007) == 0) mode &= ~0005u;
   return mode;
 }
 
