@@ -20,6 +20,7 @@ sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "integration"), str(HERE)]
 import harness  # noqa: E402
+import place  # noqa: E402
 import run as driver  # noqa: E402  (tests/run.py)
 import sources  # noqa: E402
 
@@ -32,6 +33,7 @@ def stage(found, binary):
     for version, folder in found.items():
         shutil.copytree(folder, base / version, symlinks=True)
         trees[version] = base / version / "tree"
+    shutil.copy2(HERE / "guard.py", base / "guard.py")
     for name in ("ours", "upstream"):
         (base / name).mkdir()
     shutil.copy2(binary, base / "ours" / "sbx")
@@ -52,7 +54,7 @@ def oracle_cases(behaviours, upstream):
 
         def function(t, item=item, reason=reason):
             if not upstream:
-                raise harness.Skip(sys.modules["suite_cases"].place.trouble)
+                raise harness.Skip(place.trouble)
             t.bwrap_path = str(upstream)
             try:
                 item.function(t)
@@ -73,16 +75,16 @@ def main():
     base = None
     cases = harness.load_python_cases(HERE)
     behaviours = harness.load_python_cases(HERE.parent / "integration", "bwrap_behaviour_cases.py")[len(cases):]
-    suites = sys.modules["suite_cases"]
     try:
         found = sources.ensure(os.environ.get("SBX_COMPAT_CACHE") or harness.ROOT / "build" / "compat")
     except sources.Unavailable as problem:
-        suites.place = suites.Place({}, None, None, str(problem))
+        place.trouble = str(problem)
     else:
-        base, trees = stage(found, pathlib.Path(options.binary).resolve())
-        suites.prepare(trees)
-        suites.place = suites.Place(trees, base / "upstream" / "bwrap", base / "ours" / "bwrap", None)
-    cases += oracle_cases(behaviours, suites.place.baseline)
+        base, place.trees = stage(found, pathlib.Path(options.binary).resolve())
+        place.guard = str(base / "guard.py")
+        sys.modules["suite_cases"].prepare(place.trees)
+        place.baseline, place.ours, place.trouble = base / "upstream" / "bwrap", base / "ours" / "bwrap", None
+    cases += oracle_cases(behaviours, place.baseline)
     try:
         return driver.drive(cases, options)
     finally:

@@ -5,15 +5,13 @@ import collections
 import pathlib
 import re
 
+import place
 from harness import Failure, Skip, case
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Seconds for a file of the suite: those about joining namespaces wait for ever when the info document is broken.
 LIMIT = 80
 SHORT_LIMIT = 20
-
-Place = collections.namedtuple("Place", "trees baseline ours trouble")
-place = Place({}, None, None, "run by tests/compat/run.py only")
 
 
 def checks_of(text):
@@ -66,7 +64,7 @@ def run_file(t, version, name, binary):
         script = tree / name
     env = {"BWRAP": str(binary), "G_TEST_SRCDIR": str(tree), "G_TEST_BUILDDIR": str(build), "BWRAP_MUST_WORK": "1",
            "PATH": f"{pathlib.Path(binary).parent}:/usr/bin:/bin:/usr/sbin:/sbin", "PYTHONDONTWRITEBYTECODE": "1"}
-    done = t.run(["/usr/bin/python3", str(HERE / "guard.py"), str(int(t.slow(SHORT_LIMIT if "specifying" in name else LIMIT))), *interpreter, str(script)], env=env, cwd=work, stdin=b"")
+    done = t.run(["/usr/bin/python3", place.guard, str(int(t.slow(SHORT_LIMIT if "specifying" in name else LIMIT))), *interpreter, str(script)], env=env, cwd=work, stdin=b"")
     return done, checks_of(done.text + "\n" + (done.errors if name == "test-seccomp.py" else ""))
 
 
