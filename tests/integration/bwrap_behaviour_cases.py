@@ -6,7 +6,9 @@ is a listed difference, or wrong.
 
 import json
 import os
+import pathlib
 import re
+import shlex
 import socket
 import struct
 import subprocess
@@ -1002,3 +1004,77 @@ def streams(t):
     t.equal(left.recv(100), b"both ways")
     process.wait(10)
     left.close()
+
+
+# ---- policies/examples/bwrap, run by bwrap: bwrap_policy_cases.py runs the same by sbx's own engine ------------------
+
+EXAMPLES = pathlib.Path(__file__).resolve().parent.parent.parent / "policies" / "examples" / "bwrap"
+
+
+def nul_separated(text):
+    """A policy text as --args wants it: the words as a shell reads them, without comments."""
+    return "".join(word + "\0" for word in shlex.split(text, comments=True)).encode()
+
+
+class Example:
+    """What one of them is for: a directory to stand in, further mounts ((source, place inside, writable)), a script for
+    inside, its output, and what must be there outside afterwards."""
+
+    def __init__(self, name, script, output, mounts=(), outside=None, setup=None):
+        self.name, self.script, self.output, self.mounts, self.outside, self.setup = name, script, output, mounts, outside or {}, setup
+
+    def prepare(self, t):
+        t.mkdir("project")
+        if self.setup:
+            self.setup(t)
+
+    def check(self, t, done):
+        t.expect(done, out=self.output)
+        for path, content in self.outside.items():
+            place = t.dir / path
+            t.equal(place.read_text() if place.exists() else None, content, path)
+
+
+def picture(t):
+    t.file("pictures/file", b"\x89PNG" + bytes(64))
+    t.mkdir("thumbs")
+
+
+def project(t):
+    t.file("project/hello.c", '#include <stdio.h>\nint main(void) { puts("built"); }\n')
+    t.file("project/Makefile", "hello: hello.c\n\tcc -o hello hello.c\n")
+    t.file("project/.git/config", "[core]\n")
+    t.file("project/.git/hooks/pre-commit", "#!/bin/sh\n", 0o755)
+    t.file("project/.envrc", "export A=1\n")
+    t.mkdir("project/.vscode")
+
+
+SEALED = 'for p in / /usr /etc; do (: > $p/x) 2>/dev/null && echo "wrote $p"; done; '
+ALONE = 'echo interfaces $(grep -c : /proc/net/dev); '
+EXAMPLE_CASES = [
+    Example("thumbnailer", SEALED + ALONE + 'head -c 4 /in/file | tail -c 3 > /out/thumb; (: > /in/file) 2>/dev/null || echo source kept; '
+            'head -c 80000000 /dev/zero > /tmp/big 2>/dev/null || echo full; env | grep -c .; uname -n', b"interfaces 1\nsource kept\nfull\n4\nthumbnailer\n",
+            mounts=(("pictures", "/in", False), ("thumbs", "/out", True)), outside={"thumbs/thumb": "PNG"}, setup=picture),
+    Example("build-sandbox", SEALED + ALONE + 'make -s && ./hello; (: > .git/hooks/post-merge) 2>/dev/null || echo git kept; pwd; echo $SOURCE_DATE_EPOCH',
+            b"interfaces 1\nbuilt\ngit kept\n/build\n0\n", outside={"project/.git/hooks/post-merge": None, "project/.git/config": "[core]\n"}, setup=project),
+    Example("model-shell", SEALED + ALONE + 'for p in .git/hooks/x .git/config .envrc .vscode/x; do (echo x > $p) 2>/dev/null && echo "wrote $p"; done; echo note > notes; '
+            'id -u; ls -A ~ | tr "\\n" " "; unshare -U true 2>/dev/null || echo no namespaces; echo "$PS1"', b"interfaces 1\n1000\nproject no namespaces\nagent$ \n",
+            outside={"project/notes": "note\n", "project/.git/config": "[core]\n", "project/.envrc": "export A=1\n"}, setup=project),
+    Example("browser-like", SEALED + 'test $(grep -c : /proc/net/dev) -gt 0 && echo network; ls -A / | tr "\\n" " "; echo x > ~/.cache/x && stat -c %a ~ $XDG_RUNTIME_DIR; ls /home',
+            b"network\nbin dev etc home lib lib64 proc run tmp usr 700\n700\napp\n"),
+]
+
+
+def run_by_bwrap(example):
+    def function(t):
+        example.prepare(t)
+        mounts = [word for source, place, writable in example.mounts for word in ("--bind" if writable else "--ro-bind", str(t.dir / source), place)]
+        stored = (EXAMPLES / f"{example.name}.bwrap").read_text()
+        text = nul_separated(stored)
+        example.check(t, bwrap(t, "--args", Data(text), *mounts, "sh", "-c", example.script, cwd=t.dir / "project", env={"SECRET": "x"}))
+    function.__name__ = "example_" + example.name.replace("-", "_")
+    case(f"policies/examples/bwrap/{example.name}.bwrap, run by bwrap: it does its work, and what it may not do fails")(function)
+
+
+for _example in EXAMPLE_CASES:
+    run_by_bwrap(_example)
