@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cerrno>
+#include <fstream>
 #include <map>
 #include <set>
 #include <string>
@@ -503,6 +504,27 @@ TEST_CASE("Kafel: a text that is made to exhaust its reader is refused") {
   for (int i = 1; i < 4096; ++i) policies += " POLICY p" + std::to_string(i) + " { USE p" + std::to_string(i - 1) + ", USE p" + std::to_string(i - 1) + " }";
   CHECK(decide(policies + " USE p4095", "read") == SECCOMP_RET_ALLOW);
   CHECK(error_of(policies + " POLICY more { }").find("more than 4096 policies") != std::string::npos);
+}
+
+TEST_CASE("Kafel: the examples of docs/kafel.md compile") {
+  std::ifstream file(std::string(SBX_SOURCE_DIR) + "/docs/kafel.md");
+  std::string line;
+  std::string block;
+  bool inside = false;
+  int blocks = 0;
+  while (std::getline(file, line)) {
+    if (line == "```kafel") {
+      inside = true;
+      block.clear();
+    } else if (inside && line == "```") {
+      inside = false;
+      ++blocks;
+      (void)rules_of(block);
+    } else if (inside) {
+      block += line + "\n";
+    }
+  }
+  CHECK(blocks == 5);
 }
 
 // ---- written ----------------------------------------------------------------------------------------------------------
