@@ -167,6 +167,11 @@ long clone_bind(const Step& step) noexcept {
     if (opened < 0) return opened;
     source.fd = static_cast<int>(opened);
   }
+  // Looked for first: closing a clone that was attached nowhere waits for a grace period of the kernel's, 0.1 ms and more.
+  if ((step.flags & (kMayBeMissing | kOverSelf)) == kMayBeMissing) {
+    const long there = call(SYS_faccessat, AT_FDCWD, step.b, F_OK);
+    if (there < 0) return there;
+  }
   const long fd = clone_tree(step.a, source.fd);
   if (fd < 0) return fd;
   const Closing tree{static_cast<int>(fd)};
