@@ -332,7 +332,7 @@ class OutputStream {
   }
 
   State read_some(uint64_t allowed) {
-    if (!buffer_) buffer_ = std::make_unique<char[]>(kBufferSize);
+    if (!buffer_) buffer_ = std::make_unique_for_overwrite<char[]>(kBufferSize);
     const ssize_t got = ::read(source(), buffer_.get(), std::min<uint64_t>(kBufferSize, allowed));
     if (got <= 0) return on_read_end(got);
     const size_t size = static_cast<size_t>(got);
@@ -585,7 +585,7 @@ class InputPump {
   int read_fd() const { return kind_ == Kind::terminal ? reader_.fd() : source_.get(); }
 
   void fetch() {
-    if (!buffer_) buffer_ = std::make_unique<char[]>(kBufferSize);
+    if (!buffer_) buffer_ = std::make_unique_for_overwrite<char[]>(kBufferSize);
     const ssize_t got = kind_ == Kind::seekable ? ::pread(source_.get(), buffer_.get(), kBufferSize, position_)
                                                 : ::read(read_fd(), buffer_.get(), kBufferSize);
     if (got > 0) {
