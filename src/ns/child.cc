@@ -8,8 +8,8 @@
 // life) and the payload (pid 2, this code until exec).
 //
 //   supervisor                     init                                payload
-//   clone3(all namespaces) ─────▶ waits on the hold pipe
-//   writes the id maps
+//   clone3(most namespaces) ────▶ makes the network's
+//   writes the id maps            waits on the hold pipe
 //   go byte ────────────────────▶ identity, death signal, mounts, pivot, names
 //                                 hands descriptors over ──▶ fork ───▶ session, streams, capabilities, no_new_privs,
 //   end of file on the exec pipe ◀─────────────────────────────────── landlock, limits, seccomp, exec
@@ -280,6 +280,11 @@ void make_view(const ChildPlan& plan, int (&kept)[kMaxKept]) noexcept {
 }
 
 // ---- stages of init --------------------------------------------------------------------------------------------
+
+void make_network(const ChildPlan& plan) noexcept {
+  enter(plan, Stage::network);
+  must(plan, call(SYS_unshare, CLONE_NEWNET));
+}
 
 void wait_for_supervisor(const ChildPlan& plan) noexcept {
   enter(plan, Stage::wait);
@@ -699,6 +704,7 @@ void reap(const ChildPlan& plan, long payload) noexcept {
     plan.wipe[i] = '\0';
     __asm__ volatile("" ::: "memory");
   }
+  if (plan.network_namespace) make_network(plan);
   wait_for_supervisor(plan);
   enter_cgroup(plan);
   become_nobody_in_particular(plan);

@@ -156,6 +156,7 @@ class Lister {
     call("rt_sigaction(SIGCHLD, SIG_DFL)");
     call("close(the supervisor's end)");
     call("umask(0)");
+    if (plan_.network_namespace) call("unshare(CLONE_NEWNET)");
     call("read(hold pipe): waits for the id maps");
     calls("write(a cgroup's tasks, \"0\")", plan_.cgroup_tasks_count);
     if (plan_.cgroup_namespace) call("unshare(CLONE_NEWCGROUP)");
