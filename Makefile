@@ -17,7 +17,8 @@
 #                             roots; make test-guest-packages: in virtual machines
 #   make install PREFIX=/usr/local DESTDIR=
 #   make reference            docs/commands.md, docs/policy-keys.md, docs/guide/09-troubleshooting.md and docs/schema/policy-v1.json anew, from the tables
-#   make lint asan bench fuzz clean
+#   make bench                start-up times and more against the goals of docs/performance.md: five minutes; make bench-quick: one
+#   make lint asan fuzz clean
 #   make WERROR=ON …          warnings are errors; CHECK_SKIPS=1: only the cases of tests/expected-skips*.txt may be skipped
 
 PREFIX ?= /usr/local
@@ -33,7 +34,7 @@ GUESTS ?= debian12 debian13
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 .DEFAULT_GOAL := build
-.PHONY: all build configured run install deb tarball reference lint asan bench fuzz clean cross-arm64
+.PHONY: all build configured run install deb tarball reference lint asan bench bench-quick fuzz clean cross-arm64
 .PHONY: test unit-test integration-test leak-test differential-test budget-test asan-test
 .PHONY: test-languages test-plots test-packages test-containers test-compat test-guest test-guest-containers test-guest-packages
 
@@ -142,8 +143,12 @@ asan-test: asan
 	@cd build-asan && ctest --output-on-failure --repeat until-pass:2 -j $(JOBS)
 	@python3 tests/run.py --binary build-asan/sbx $(if $(SPREAD),--spread) $(call skips,tests/expected-skips.txt tests/expected-skips-asan.txt)
 
+# What is installed of bwrap, nsjail and firejail is measured beside sbx.
 bench: all
-	@python3 tests/bench/bench.py --binary build/sbx
+	@python3 tests/bench/bench.py --binary build/sbx --json build/bench.json --svg build/bench.svg
+
+bench-quick: all
+	@python3 tests/bench/bench.py --binary build/sbx --quick
 
 # Every fuzzer for FUZZ_SECONDS, starting from its corpus; what it finds is written below build-fuzz/.
 fuzz:

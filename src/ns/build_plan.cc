@@ -391,7 +391,7 @@ class PlanBuilder {
 
   Status operation(const FileOp& op) {
     Step& step = *SBX_TRY(new_file(StepKind::write_file, op.target, op.mode, op.content.size()));
-    step.b = keep_string(op.content);
+    step.b = op.content.data();
     step.n = op.content.size();
     return {};
   }
@@ -673,6 +673,7 @@ class PlanBuilder {
     plan.gid = spec_.identity.gid;
     plan.drop_groups = options_.leased;
     plan.must_have_keyring = options_.must_have_keyring;
+    plan.network_namespace = spec_.net == NetMode::none;
     plan.cgroup_namespace = spec_.namespaces.cgroup;
     plan.oom_score = !options_.leased;
     plan.steps = out_->steps_.data();

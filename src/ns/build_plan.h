@@ -57,13 +57,15 @@ struct PlanOptions {
 
 class PlannedChild {
  public:
-  ChildPlan plan;  // pointers lead into this object
+  ChildPlan plan;  // pointers lead into this object, and to the contents of the spec's files
 
   // "bind '/usr' on '/usr'", with the origin where it has one; for errors of Stage::mounts.
   std::string step_text(uint32_t step) const;
   std::string step_origin(uint32_t step) const;
   // One line a step, without descriptors' numbers: for golden tests.
   std::string text() const;
+  // The supervisor's own descriptors of the trees, once the child has its copies.
+  void close_trees() { trees_.clear(); }
   // Slot in the hand-over of keep[i]; slot 0 is /proc; -1: not there.
   std::vector<int> keep_slots;
   int landlock_abi = 0;

@@ -8,8 +8,8 @@
 // life) and the payload (pid 2, this code until exec).
 //
 //   supervisor                     init                                payload
-//   clone3(all namespaces) ─────▶ waits on the hold pipe
-//   writes the id maps
+//   clone3(most namespaces) ────▶ makes the network's
+//   writes the id maps            waits on the hold pipe
 //   go byte ────────────────────▶ identity, death signal, mounts, pivot, names
 //                                 hands descriptors over ──▶ fork ───▶ session, streams, capabilities, no_new_privs,
 //   end of file on the exec pipe ◀─────────────────────────────────── landlock, limits, seccomp, exec
@@ -173,6 +173,11 @@ long clone_bind(const Step& step) noexcept {
     const long opened = open_target(step.a, O_PATH);
     if (opened < 0) return opened;
     source.fd = static_cast<int>(opened);
+  }
+  // Looked for first: closing a clone that was attached nowhere waits for a grace period of the kernel's, 0.1 ms and more.
+  if ((step.flags & (kMayBeMissing | kOverSelf)) == kMayBeMissing) {
+    const long there = call(SYS_faccessat, AT_FDCWD, step.b, F_OK);
+    if (there < 0) return there;
   }
   const long fd = clone_tree(step.a, source.fd);
   if (fd < 0) return fd;
@@ -622,6 +627,11 @@ void make_view(const ChildPlan& plan, StepRun& run) noexcept {
 
 // ---- stages of init --------------------------------------------------------------------------------------------
 
+void make_network(const ChildPlan& plan) noexcept {
+  enter(plan, Stage::network);
+  must(plan, call(SYS_unshare, CLONE_NEWNET));
+}
+
 void wait_for_supervisor(const ChildPlan& plan) noexcept {
   enter(plan, Stage::wait);
   char go = 0;
@@ -1046,6 +1056,7 @@ long bring_loopback_up() noexcept {
     plan.wipe[i] = '\0';
     __asm__ volatile("" ::: "memory");
   }
+  if (plan.network_namespace) make_network(plan);
   wait_for_supervisor(plan);
   enter_cgroup(plan);
   become_nobody_in_particular(plan);

@@ -7,7 +7,8 @@ const char* stage_name(Stage stage) {
     case Stage::none: return "none";
     case Stage::clone: return "clone";
     case Stage::id_maps: return "id maps";
-    case Stage::wait: return "wait";
+    case Stage::network: return "network namespace";
+    case Stage::wait: return "wait for the id maps";
     case Stage::cgroup: return "enter cgroup";
     case Stage::identity: return "identity";
     case Stage::death_signal: return "death signal";

@@ -19,6 +19,7 @@ enum class Stage : uint32_t {
   none,
   clone,         // the supervisor: clone3
   id_maps,       // the supervisor: writing the maps
+  network,       // its namespace
   wait,          // waiting for the maps
   cgroup,        // entering cgroups that the supervisor has opened, and the namespace rooted there
   identity,
@@ -194,6 +195,9 @@ struct ChildPlan {
   // (an RCU grace period, 15 ms on an idle host) that moving another process by cgroup.procs costs.
   const int* cgroup_tasks = nullptr;
   uint32_t cgroup_tasks_count = 0;
+  // unshare(CLONE_NEWNET), the dearest of all namespaces: by clone3 the supervisor would wait for it too, which has the
+  // id maps to write meanwhile.
+  bool network_namespace = false;
   // unshare(CLONE_NEWCGROUP) once the supervisor has put us into our cgroup: by clone3 the namespace's root would be
   // the supervisor's own cgroup.
   bool cgroup_namespace = false;

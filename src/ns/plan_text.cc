@@ -100,10 +100,12 @@ class Lister {
   void clone_bind(const Step& step) {
     const bool confined = (step.flags & kResolveTarget) != 0;
     if (confined) call("openat2(" + word(step.a) + ", O_PATH, RESOLVE_IN_ROOT|RESOLVE_NO_MAGICLINKS)");
-    call("open_tree(" + word(step.a) + ", CLONE|RECURSIVE)" + ((step.flags & kMayBeMissing) != 0 ? ", and where it is there:" : ""));
+    const bool over_self = (step.flags & kOverSelf) != 0, may_be_missing = (step.flags & kMayBeMissing) != 0;
+    if (may_be_missing && !over_self) call("faccessat(" + word(step.b) + ", F_OK), and where it is there:");
+    call("open_tree(" + word(step.a) + ", CLONE|RECURSIVE)" + (may_be_missing && over_self ? ", and where it is there:" : ""));
     if (step.attr != 0) call("mount_setattr(tree, RECURSIVE, " + attributes(step.attr) + ")");
-    if ((step.flags & kOverSelf) != 0 && confined) call("move_mount(tree, the place opened)");
-    else move_to(step, (step.flags & kOverSelf) != 0 ? step.a : step.b);
+    if (over_self && confined) call("move_mount(tree, the place opened)");
+    else move_to(step, over_self ? step.a : step.b);
     call("close(tree)");
     if (confined) call("close(source)");
   }
@@ -160,6 +162,7 @@ class Lister {
     call("rt_sigaction(SIGCHLD, SIG_DFL)");
     call("close(the supervisor's end)");
     call("umask(0)");
+    if (plan_.network_namespace) call("unshare(CLONE_NEWNET)");
     call("read(hold pipe): waits for the id maps");
     calls("write(a cgroup's tasks, \"0\")", plan_.cgroup_tasks_count);
     if (plan_.cgroup_namespace) call("unshare(CLONE_NEWCGROUP)");

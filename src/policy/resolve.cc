@@ -109,25 +109,25 @@ Status check_tightens(const Values& before, const PolicyLayer& layer) {
 struct Merged {
   const Values& values;
 
-  Result<LayerValue> at(const char* path) const {
+  Result<const LayerValue*> at(const char* path) const {
     const auto place = values.find(path);
     if (place == values.end())
       return Error(ErrorKind::policy, std::string("no policy has a value for ") + path)
           .with_hint("policies/default.toml holds every key");
-    return place->second;
+    return &place->second;
   }
   template <typename T>
   Result<T> get(const char* path) const {
-    const LayerValue value = SBX_TRY(at(path));
-    const T* typed = std::get_if<T>(&value.value);
+    const LayerValue* value = SBX_TRY(at(path));
+    const T* typed = std::get_if<T>(&value->value);
     if (typed == nullptr) return Error(ErrorKind::internal, std::string(path) + " has a value of another type");
     return *typed;
   }
   template <typename T>
   Result<std::optional<T>> limit(const char* path) const {
-    const LayerValue value = SBX_TRY(at(path));
-    if (std::holds_alternative<Unlimited>(value.value)) return std::optional<T>();
-    const T* typed = std::get_if<T>(&value.value);
+    const LayerValue* value = SBX_TRY(at(path));
+    if (std::holds_alternative<Unlimited>(value->value)) return std::optional<T>();
+    const T* typed = std::get_if<T>(&value->value);
     if (typed == nullptr) return Error(ErrorKind::internal, std::string(path) + " has a value of another type");
     return std::optional<T>(*typed);
   }
@@ -474,8 +474,8 @@ Status check_user_mount(const FsOp& op, const std::string& layer_name, const Hos
 }
 
 // The view that sbx makes: the manifest, what it writes itself, and what the layers add.
-Status fill_own_view(std::span<const PolicyLayer> layers, const HostFacts& facts, const ResolveInput& input, const std::string& proc, SandboxSpec& spec) {
-  spec.fs = input.rootfs;
+Status fill_own_view(std::span<const PolicyLayer> layers, const HostFacts& facts, ResolveInput& input, const std::string& proc, SandboxSpec& spec) {
+  spec.fs = std::move(input.rootfs);
   add_synthetic_etc(input, spec);
   spec.fs.push_back(DevOp{});
   spec.fs.push_back(ProcOp{.subset_pid = proc == "processes", .masked = proc != "unmasked"});
@@ -523,7 +523,7 @@ Status fill_whole_view(std::span<const PolicyLayer> layers, const HostFacts& fac
   return {};
 }
 
-Status fill_files(std::span<const PolicyLayer> layers, const HostFacts& facts, const ResolveInput& input,
+Status fill_files(std::span<const PolicyLayer> layers, const HostFacts& facts, ResolveInput& input,
                   const std::string& proc, SandboxSpec& spec) {
   // Another sandbox's words say all that is seen.
   const bool whole_view = std::any_of(layers.begin(), layers.end(), [](const PolicyLayer& layer) { return layer.whole_view; });
@@ -606,8 +606,10 @@ Result<std::map<std::string, LayerValue>> merge_layers(std::span<const PolicyLay
   return merged;
 }
 
-Result<SandboxSpec> resolve(std::span<const PolicyLayer> layers, const HostFacts& facts, const ResolveInput& input) {
-  const Values values = SBX_TRY(merge_layers(layers));
+Result<SandboxSpec> resolve(std::span<const PolicyLayer> layers, const HostFacts& facts, ResolveInput input) {
+  Values own_values;
+  if (input.merged == nullptr) own_values = SBX_TRY(merge_layers(layers));
+  const Values& values = input.merged != nullptr ? *input.merged : own_values;
   const Merged merged{values};
   for (const KeyRow& row : key_table()) SBX_TRY(merged.at(row.path));
 

@@ -36,6 +36,8 @@ struct ResolveInput {
   // The host's resolver settings with links resolved (host_resolver_config()), shown when the network is the host's;
   // "": none.
   std::string resolv_conf;
+  // What merge_layers() made of the same layers, where the caller has it; borrowed.
+  const std::map<std::string, LayerValue>* merged = nullptr;
   // The compile step: limits.compile_time and limits.compile_memory take the place of time and memory, the
   // system call policy is "build" (changed as the layers say), and CPU time is not limited.
   bool compile_step = false;
@@ -49,7 +51,7 @@ struct ResolveInput {
 //
 // One value is adapted instead of refused: where limits.disk comes from a shipped policy (its origin is "NAME policy")
 // and the memory limit cannot hold it, disk becomes 3/8 of memory, and its origin says so.
-Result<SandboxSpec> resolve(std::span<const PolicyLayer> layers, const HostFacts& facts, const ResolveInput& input);
+Result<SandboxSpec> resolve(std::span<const PolicyLayer> layers, const HostFacts& facts, ResolveInput input);
 
 // The layers as one map, key by key, after the check of those that may only tighten. What `policy explain` prints and
 // where a front end reads "fs.root" before it has the manifest. env.set and the lists hold what all layers added; the

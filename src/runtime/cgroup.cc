@@ -144,21 +144,25 @@ std::string leaf_name(unsigned number) {
 }
 
 bool is_stale_leaf(const std::string& name) {
+  if (!starts_with(name, "sbx-")) return false;  // the kernel's own files are most of a listing
   const std::vector<std::string> parts = split(name, '-');
   if (parts.size() != 5 || parts[0] != "sbx" || parts[1] != pid_namespace()) return false;
   if (!parse_integer(parts[2]).ok() || !parse_integer(parts[3]).ok()) return false;
   return start_time(parts[2]) != parts[3];
 }
 
-std::vector<std::string> stale_leaves(int directory) {
+std::vector<std::string> stale_leaves(int directory, unsigned ours) {
   std::vector<std::string> names;
+  // The links of a cgroup's directory are its children and two: most often there are no children but our own.
+  struct stat info {};
+  if (::fstat(directory, &info) == 0 && info.st_nlink <= 2 + ours) return names;
   Result<UniqueFd> listing = sys::openat(directory, ".", O_RDONLY | O_DIRECTORY);
   if (!listing.ok()) return names;
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(listing.value().get()), ::closedir);
   if (stream == nullptr) return names;
   listing.value().release();
   while (const dirent* entry = ::readdir(stream.get())) {
-    if (is_stale_leaf(entry->d_name)) names.emplace_back(entry->d_name);
+    if (entry->d_type == DT_DIR && is_stale_leaf(entry->d_name)) names.emplace_back(entry->d_name);
   }
   return names;
 }

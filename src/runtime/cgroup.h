@@ -79,7 +79,7 @@ std::string leaf_name(unsigned number);
 // True when `name` is a leaf's, of our own pid namespace, and its supervisor no longer lives.
 bool is_stale_leaf(const std::string& name);
 // The names in `directory` for which that holds.
-std::vector<std::string> stale_leaves(int directory);
+std::vector<std::string> stale_leaves(int directory, unsigned ours);  // `ours`: how many there are of this process
 
 // ---- the leaf --------------------------------------------------------------------------------------------------
 

@@ -71,6 +71,9 @@ class Launched {
   bool ended_ = true;
 };
 
+// For Stage::clone, and Stage::network of the child's.
+Error namespaces_error(int errnum, ns::Stage stage);
+
 // Errors: with stage "clone", "cgroup" or "id maps", and a hint where the host forbids user namespaces.
 Result<Launched> launch(const LaunchInput& input);
 

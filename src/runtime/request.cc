@@ -159,7 +159,8 @@ class Execution {
   Result<FoundTools> find_tools(const RunnerSpec& runner, const ProbeRunner& probe) const;
   ToolchainRequest toolchain_request(const RunnerSpec* runner) const;
   std::string cache_directory() const;
-  Result<SandboxSpec> make_spec(const Step& step, std::vector<FsOp> extra, bool compiling) const;
+  // `last`: no further one is made, and it takes the view of files with it.
+  Result<SandboxSpec> make_spec(const Step& step, std::vector<FsOp> extra, bool compiling, bool last = false);
   Status plan_stdio();
   std::string inside_path_of(const std::string& host_path) const;
   bool is_visible(const std::string& host_path) const;
@@ -217,8 +218,10 @@ class Execution {
   std::map<std::string, std::string> environment_ = process_environment();
   std::string caller_directory_;  // canonical; "" when it is gone
   PolicySearch search_;
-  std::vector<PolicyLayer> base_layers_;  // the default policy alone: for probes
   std::vector<PolicyLayer> layers_;
+  // The default policy alone: for probes. A copy of layers_[0] where a policy may have replaced that.
+  std::vector<PolicyLayer> own_base_;
+  std::span<const PolicyLayer> base_layers() const { return own_base_.empty() ? std::span(layers_).first(1) : std::span<const PolicyLayer>(own_base_); }
   std::map<std::string, LayerValue> merged_;
   std::vector<FsOp> rootfs_;
   std::string resolv_conf_;
@@ -331,10 +334,12 @@ Status Execution::load_policies() {
   search_.workspace = workspace_;
   // The base is always the one that is built in; a user's own default.toml is a layer like any other.
   layers_.push_back(SBX_TRY(load_policy("default", PolicySearch{})));
-  base_layers_ = layers_;
   search_.dialect = request_.dialect;
   for (const std::string& name : request_.policies) layers_.push_back(SBX_TRY(load_policy(name, search_)));
-  layers_[0] = base_layer(std::move(layers_[0]), std::span(layers_).subspan(1));
+  if (!request_.policies.empty()) {
+    own_base_ = {layers_[0]};
+    layers_[0] = base_layer(std::move(layers_[0]), std::span(layers_).subspan(1));
+  }
   for (const PolicyLayer& layer : layers_) {
     if (!layer.whole_view) continue;
     whole_view_ = true;
@@ -711,7 +716,7 @@ ProbeRunner Execution::probe_runner() {
     for (const BindOp& mount : probe.mounts) input.extra.emplace_back(mount);
     input.argv = probe.argv;
     input.exec_path = probe.argv[0];
-    SandboxSpec spec = SBX_TRY(resolve(base_layers_, facts_, input));
+    SandboxSpec spec = SBX_TRY(resolve(base_layers(), facts_, std::move(input)));
     // A shim needs the caller's PATH and choice of version, whatever the policy says of them.
     for (const std::string& variable : probe.environment) {
       const std::string name = variable.substr(0, variable.find('=') + 1);
@@ -865,7 +870,7 @@ std::string Execution::prepared_by(const RunnerSpec& runner, const std::vector<F
     input.environment.assign(toolchain_.environment.begin(), toolchain_.environment.end());
     input.environment.insert(input.environment.end(), environment.begin(), environment.end());
     input.path_prepend = toolchain_.path_prepend;
-    SandboxSpec spec = SBX_TRY(resolve(base_layers_, facts_, input));
+    SandboxSpec spec = SBX_TRY(resolve(base_layers(), facts_, std::move(input)));
     spec.limits.wall = kPrepareTime;
     spec.limits.memory = kPrepareMemory;
     spec.limits.disk = kPrepareDisk;
@@ -1037,9 +1042,9 @@ Status Execution::choose_command() {
   return {};
 }
 
-Result<SandboxSpec> Execution::make_spec(const Step& step, std::vector<FsOp> extra, bool compiling) const {
+Result<SandboxSpec> Execution::make_spec(const Step& step, std::vector<FsOp> extra, bool compiling, bool last) {
   ResolveInput input;
-  input.rootfs = rootfs_;
+  input.rootfs = last ? std::move(rootfs_) : rootfs_;
   input.extra = std::move(extra);
   input.argv = step.argv;
   input.exec_path = step.exec_path;
@@ -1065,7 +1070,8 @@ Result<SandboxSpec> Execution::make_spec(const Step& step, std::vector<FsOp> ext
     input.extra.emplace_back(DirOp{folder, 0755});
     input.extra.emplace_back(FileOp{folder + "/online", online_cpus(*cpus), 0444});
   }
-  return resolve(layers_, facts_, input);
+  input.merged = &merged_;
+  return resolve(layers_, facts_, std::move(input));
 }
 
 Status Execution::plan_stdio() {
@@ -1396,7 +1402,7 @@ void Execution::add_hints(Report& report) const {
 Result<Report> Execution::run_step(Step step, std::vector<FsOp> extra, Report report) {
   if (wants_plots()) SBX_TRY(add_plot_hooks(step, extra));
   if (interrupted_ != 0) return ended_early(std::move(report));
-  SandboxSpec spec = SBX_TRY(make_spec(step, std::move(extra), false));
+  SandboxSpec spec = SBX_TRY(make_spec(step, std::move(extra), false, true));
   if (wants_plots()) put_search_paths(language_.runner->plots->search_paths, spec);
   net_ = spec.net;
   RunOptions options;

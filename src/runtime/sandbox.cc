@@ -189,6 +189,7 @@ Error setup_error(const ns::PlannedChild& child, const ns::StatusPage& page, con
     }
     return Error::from_errno(errnum, "execute " + command).with_stage("exec");
   }
+  if (stage == ns::Stage::network) return namespaces_error(errnum, stage);
   std::string what = std::string("set up the sandbox (") + ns::stage_name(stage) + ")";
   if (stage == ns::Stage::mounts) what = child.step_text(page.error_step);
   Error error = Error::from_errno(errnum, what).with_stage(ns::stage_name(stage));
@@ -225,10 +226,10 @@ void fill_setup_times(Outcome& outcome, const ns::StatusPage& page, int64_t cgro
   if (cgroup_us > 0) outcome.setup_times.push_back({"cgroup", Micros{cgroup_us}});
   outcome.setup_times.push_back({"prepare", Micros{static_cast<int64_t>((clone_ns - start_ns) / 1000)}});
   uint64_t previous = clone_ns;
-  const char* name = "clone and id maps";
+  const char* name = ns::stage_name(ns::Stage::clone);
   for (uint32_t stage = 0; stage < ns::kStageCount; ++stage) {
     const uint64_t began = page.stage_ns[stage];
-    if (began == 0 || stage == static_cast<uint32_t>(ns::Stage::wait)) continue;
+    if (began == 0) continue;
     outcome.setup_times.push_back({name, Micros{static_cast<int64_t>((began - previous) / 1000)}});
     previous = began;
     name = ns::stage_name(static_cast<ns::Stage>(stage));
@@ -455,6 +456,9 @@ class Run {
     const uint64_t clone_ns = sys::monotonic_ns();
     Launched launched = SBX_TRY(launch(input));
     stdio->close_child_ends();
+    // What need not be done before, while the child is at its mounts.
+    child->close_trees();
+    if (options_.cgroups != nullptr) options_.cgroups->reap_stale();
 
     SuperviseInput supervise_input;
     supervise_input.spec = &spec_;
@@ -506,7 +510,6 @@ class Run {
     std::string flags = "CLONE_NEWUSER|CLONE_NEWNS|CLONE_NEWPID";
     if (spec_.namespaces.ipc) flags += "|CLONE_NEWIPC";
     if (spec_.namespaces.uts) flags += "|CLONE_NEWUTS";
-    if (spec_.net == NetMode::none) flags += "|CLONE_NEWNET";
     if (input.cgroup != nullptr && input.cgroup->birth_fd() >= 0) flags += "|CLONE_INTO_CGROUP";
     options_.show_call("supervisor: clone3(" + flags + "): init");
     options_.show_call("supervisor: write(/proc/PID/uid_map, \"" + std::to_string(input.ids.inside_uid) + " " + std::to_string(input.ids.outside_uid) + " 1\")");
