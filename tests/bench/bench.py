@@ -11,6 +11,7 @@ Rows of a start, interleaved in random order so that whatever disturbs the machi
     sbx         sbx exec -- true; sbx run --lang python -c 'print("hello")'
     no cgroup   the same with --cgroup-parent none: the difference is what a cgroup costs
     bwrap, nsjail, firejail, unshare    what is installed; bwrap with the same view, the others as they come
+    sbx bwrap   bwrap's command line, carried out by sbx
 
 Times of different machines, or of different minutes of a busy one, do not compare: only ratios within one run do. Each
 ratio of medians has a 95 % confidence interval (bootstrap over the rounds), and the ratio of the least times beside it,
@@ -250,6 +251,7 @@ class Bench:
         if find["bwrap"]:
             words, rest = bwrap_argv(find["bwrap"], ["true"])
             rows["bwrap"] = words + rest
+            rows["sbx bwrap"] = [self.sbx, "bwrap"] + words[1:] + rest
         if find["nsjail"]:
             rows["nsjail"] = [find["nsjail"], "-Mo", "-Q", "-R", "/usr", "-R", "/lib", "-R", "/lib64", "-T", "/tmp", "--", self.true]
         if find["firejail"]:
@@ -271,6 +273,8 @@ class Bench:
             self.ratio_goal("start: sbx / floor", rounds, lambda m: m["sbx"] / m["floor"], 1.25)
         if "sbx" in rows and "bwrap" in rows:
             self.ratio_goal("start: sbx / bwrap", rounds, lambda m: m["sbx"] / m["bwrap"], 0.5, note="bwrap has no filter and no limits")
+            if "sbx bwrap" in rows:
+                self.ratio_goal("start: sbx bwrap / bwrap", rounds, lambda m: m["sbx bwrap"] / m["bwrap"], 0.5, note="the same words, the same sandbox")
             self.ratio_goal("start: floor / bwrap", rounds, lambda m: m["floor"] / m["bwrap"], 0.4, note="what the kernel leaves of the goal above")
         if "sbx python" in rows and "floor" in rows:
             self.ratio_goal("Python hello: what sbx adds / what the floor adds to true", rounds,
