@@ -408,7 +408,7 @@ sys::Pipe pipe_or_die(const Voice& voice) {
   return made.take();
 }
 
-int carry_out(const Options& options, Privileges privileges, const Namespaces& made, const std::string& terminal,
+[[noreturn]] void carry_out(const Options& options, Privileges privileges, const Namespaces& made, const std::string& terminal,
               pid_t parent, const Voice& voice) {
   Result<UniqueFd> proc = sys::open("/proc", O_PATH);
   if (!proc.ok()) voice.die("Can't open /proc", proc.error().errnum());
@@ -485,7 +485,7 @@ int carry_out(const Options& options, Privileges privileges, const Namespaces& m
     const char byte = 1;
     (void)!::write(watch.hold.get(), &byte, 1);  // the child may have died
   }
-  return monitor(std::move(watch), voice);
+  monitor(std::move(watch), voice);
 }
 
 }  // namespace
@@ -529,7 +529,7 @@ int run(const std::string& called, const std::vector<std::string>& words) {
   if (!wrong.empty()) voice.die(wrong);
   privileges.choose(options);
   change_environment(options, voice);
-  return carry_out(options, privileges, made, terminal, parent, voice);
+  carry_out(options, privileges, made, terminal, parent, voice);
 }
 
 }  // namespace sbx::bwrap
