@@ -1055,15 +1055,6 @@ def closed_streams(t):
     t.expect(done, out=b"fine\n")
 
 
-@case("two thousand binds take time in proportion", seconds=60)
-def many_binds(t):
-    t.file("source", "x")
-    words = [word for i in range(2000) for word in ("--ro-bind", str(t.dir / "source"), f"/d/{i}")]
-    file = t.file("args", nul_separated(" ".join(USR)) + "".join(word + "\0" for word in words).encode())
-    done = t.expect(bwrap(t, "--args", Open(file, os.O_RDONLY), "sh", "-c", "ls /d | wc -l"), out=b"2000\n")
-    t.true(done.seconds < t.slow(40), f"{done.seconds:.1f} s")
-
-
 # ---- policies/examples/bwrap, run by bwrap: bwrap_policy_cases.py runs the same by sbx's own engine ------------------
 
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent.parent / "policies" / "examples" / "bwrap"
