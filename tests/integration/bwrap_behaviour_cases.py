@@ -1006,6 +1006,55 @@ def streams(t):
     left.close()
 
 
+# ---- what callers do to it --------------------------------------------------------------------------------------------
+
+@case("a caller that ignores SIGCHLD gets the status all the same, and COMMAND has the signal's default")
+def sigchld_ignored(t):
+    done = t.run(["python3", "-c", "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])", link(t), *HOST, "--unshare-pid",
+                  "python3", "-c", "import subprocess, sys; sys.exit(subprocess.call(['sh', '-c', 'exit 5']))"])
+    t.expect(done, status=5)
+
+
+@case("TERM, INT and HUP end bwrap by that signal, and are not passed on")
+def signals_not_forwarded(t):
+    for number in (15, 2, 1):
+        process, descriptor = sandbox_alive(t, "--unshare-pid", "--info-fd", "2")
+        process.send_signal(number)
+        t.equal(process.wait(10), -number)
+        child = int(re.search(r'"child-pid": (\d+)', process.stderr.read1().decode()).group(1))
+        t.true(not ended(descriptor, 0.2), "the sandbox ended with bwrap")
+        os.kill(child, 9)
+        t.true(ended(descriptor, t.slow(10)), "SIGKILL of process 1 left something")
+        os.close(descriptor)
+
+
+@case("what the caller cannot read stays unread, bound or not", as_=("user",))
+def unreadable(t):
+    for words in ([], ["--unshare-all"], ["--unshare-user", "--uid", "0"], ["--cap-add", "ALL"]):
+        t.expect(bwrap(t, "--bind", "/", "/", *words, "cat", "/etc/shadow"), status=1, out=b"", err="Permission denied")
+        t.expect(bwrap(t, "--bind", "/", "/", "--tmpfs", "/tmp", "--bind", "/etc/shadow", "/tmp/x", *words, "cat", "/tmp/x"), status=1, out=b"", err="Permission denied")
+
+
+@case("set-uid programs have no effect inside", as_=("user",))
+def set_uid(t):
+    t.expect(bwrap(t, "--bind", "/", "/", "sh", "-c", "su -c id root <&- 2>&1; id -u"), status=0, out_match=rf"^{t.identity.uid}$")
+    flags(t, mount(t, "/usr"), ["nosuid"])
+
+
+@case("nothing of the set-up is left to be seen: no oldroot, no newroot, no mount of the host")
+def no_traces(t):
+    text = inside(t, "--tmpfs", "/tmp", script="ls -A /tmp /; cat /proc/self/mountinfo", base=[*USR, "--proc", "/proc", "--unshare-pid"])
+    t.no_match("\n".join(line for line in text.splitlines() if " - " not in line), "oldroot|newroot")
+    found = mounts_of("\n".join(line for line in text.splitlines() if " - " in line))
+    t.equal({target for target in found if not target.startswith("/proc")} - {target for target in found if target.startswith("/usr/")}, {"/", "/usr", "/tmp"})
+
+
+@case("closed standard streams do no harm")
+def closed_streams(t):
+    done = t.run(["/bin/sh", "-c", '"$@" <&- && echo fine', "sh", link(t), *HOST, "--unshare-all", "--dev", "/dev", "--proc", "/proc", "true"])
+    t.expect(done, out=b"fine\n")
+
+
 # ---- policies/examples/bwrap, run by bwrap: bwrap_policy_cases.py runs the same by sbx's own engine ------------------
 
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent.parent / "policies" / "examples" / "bwrap"

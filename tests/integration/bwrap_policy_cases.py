@@ -120,7 +120,7 @@ def mistakes(t):
     wrong("--ro-bind /usr", r"p\.bwrap:1:1: error: --ro-bind takes SRC DEST$")
     wrong("--perms 0799 --dir /x", r"p\.bwrap:1:1: error: --perms takes an octal argument <= 07777$")
     wrong("--dir /a\n--perms 0700\n--symlink a /b", r"p\.bwrap:3:1: error: --perms must be followed by an option that creates a file$")
-    wrong("--overlay-src /usr --overlay-src /etc --bind / /", r"p\.bwrap:1:38: error: --overlay-src must be followed by")
+    wrong("--overlay-src /usr --overlay-src /etc --bind / /", r"p\.bwrap:1:39: error: --overlay-src must be followed by")
     wrong("--ro-bind $HOME /home", r"p\.bwrap:1:11: error: nothing is expanded here")
     wrong("--setenv A \"$B\"", r"p\.bwrap:1:\d+: error: nothing is expanded here, also not within")
     wrong("--ro-bind ~/x /x", r"p\.bwrap:1:11: error: nothing is expanded here")
