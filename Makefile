@@ -12,6 +12,7 @@
 #   make cross-arm64          build-arm64/sbx for aarch64
 #   make test-containers      real containers, made with podman, as root: a minute and a half; make test-guest-containers: one that owns its
 #                             cgroup, in a virtual machine: ten
+#   make test-compat          bubblewrap's own suites and real clients against our bwrap, next to upstream's own binary: two minutes
 #   make deb tarball          packages, in dist/ with SHA256SUMS; make test-packages: installs and removes them in throw-away
 #                             roots; make test-guest-packages: in virtual machines
 #   make install PREFIX=/usr/local DESTDIR=
@@ -34,7 +35,7 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := build
 .PHONY: all build configured run install deb tarball reference lint asan bench fuzz clean cross-arm64
 .PHONY: test unit-test integration-test leak-test differential-test budget-test asan-test
-.PHONY: test-languages test-plots test-packages test-containers test-guest test-guest-containers test-guest-packages
+.PHONY: test-languages test-plots test-packages test-containers test-compat test-guest test-guest-containers test-guest-packages
 
 # preset NAME FOLDER: configures when the folder is new, or when another choice of warnings is asked for.
 preset = { [ -f $(2)/build.ninja ] && [ -z '$(WERROR)' ]; } || cmake --preset $(1) $(if $(WERROR),-DSBX_WERROR=$(WERROR))
@@ -78,6 +79,10 @@ budget-test:
 test-containers: build
 	@tools/install-deps.sh containers
 	@python3 tests/containers/run.py --binary build/sbx --tarball "$$(packaging/package.sh tarball build)" --check-table docs/ci.md $(call skips,tests/containers/expected-skips.txt)
+
+test-compat: build
+	@tools/install-deps.sh compat
+	@python3 tests/compat/run.py --binary build/sbx -j $(JOBS) $(call skips,tests/compat/expected-skips.txt)
 
 test-guest-containers: build
 	@tools/install-deps.sh containers

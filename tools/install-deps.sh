@@ -134,6 +134,27 @@ containers() { # the engines of tests/containers
   need python3 command python3
 }
 
+compat() { # bubblewrap's own suites and clients, of tests/compat
+  need meson command meson
+  need ninja-build command ninja
+  need gcc command gcc
+  need pkg-config command pkg-config
+  need libcap-dev header sys/capability.h
+  need libcap2-bin command capsh /usr/sbin/capsh
+  need patch command patch
+  need strace command strace
+  need iproute2 command ip
+  need libipc-run-perl library ../share/perl5/IPC/Run.pm
+  need python3-seccomp module seccomp
+  need flatpak command flatpak
+  need ostree command ostree
+  need busybox-static command busybox
+  need npm command npm
+  need socat command socat
+  need ripgrep command rg
+  [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || missing="$missing debian-archive-keyring"
+}
+
 packages() { # the tests of tests/packages
   need dpkg command dpkg-deb
   need busybox-static command busybox
@@ -153,9 +174,10 @@ for step; do
     cross) cross ;;
     guest) guest ;;
     containers) containers ;;
+    compat) compat ;;
     packages) packages ;;
     plots) plots ;;
-    *) echo "install-deps.sh: unknown step '$step' (build, test, languages, more-languages, plots, lint, fuzz, cross, guest, containers, packages)" >&2; exit 2 ;;
+    *) echo "install-deps.sh: unknown step '$step' (build, test, languages, more-languages, plots, lint, fuzz, cross, guest, containers, compat, packages)" >&2; exit 2 ;;
   esac
 done
 missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ' | sed 's/^ *//; s/ *$//')

@@ -5,8 +5,10 @@
 
 #include "base/sys.h"
 #include "base/text.h"
+#include "bwrap/run.h"
 #include "cli/cmd_policy.h"
 #include "cli/output.h"
+#include "policy/bwrap/parse.h"
 #include "runtime/program.h"
 #include "version.h"
 
@@ -96,12 +98,14 @@ int wrong_command(std::span<const std::string> words) {
 
 int dispatch(const std::vector<std::string>& words) {
   const std::string called = words.empty() ? "sbx" : base_name(words[0]);
-  for (const char* shim : {"bwrap", "nsjail"}) {
-    if (called == shim || (words.size() > 1 && words[1] == shim)) {
-      say_error(Error(ErrorKind::unsupported, "the command line of " + std::string(shim) + " is not in this version")
-                    .with_hint("the same sandbox for any command: sbx exec -- CMD"));
-      return exit_code_for(ErrorKind::unsupported);
-    }
+  // As /proc/self/exe, which is how a program inside a sandbox starts the same bwrap again, the link's name is lost.
+  const bool renamed = called != "sbx" && words.size() > 1 && bwrap::is_option(words[1]);
+  if (called == "bwrap" || renamed) return bwrap::run(words[0], {words.begin() + 1, words.end()});
+  if (words.size() > 1 && words[1] == "bwrap") return bwrap::run("sbx bwrap", {words.begin() + 2, words.end()});
+  if (called == "nsjail" || (words.size() > 1 && words[1] == "nsjail")) {
+    say_error(Error(ErrorKind::unsupported, "the command line of nsjail is not in this version")
+                  .with_hint("the same sandbox for any command: sbx exec -- CMD"));
+    return exit_code_for(ErrorKind::unsupported);
   }
   if (words.size() < 2) return print_or_fail(overview());
   const std::string& word = words[1];

@@ -459,7 +459,8 @@ class PlanBuilder {
     for (const char* name : {"kcore", "keys", "kmsg", "timer_list", "sysrq-trigger", "cmdline", "locks", "interrupts"}) {
       begin_op("mask " + quoted_path(op.target + "/" + name));
       Step& step = add(StepKind::clone_bind);
-      step.a = keep_string("dev/null");
+      // Where the sandbox has no devices (yet), the host's: the old root is still below us.
+      step.a = keep_string(devices_made_ ? "dev/null" : "/dev/null");
       step.b = relative(op.target + "/" + name);
       step.flags = kMayBeMissing;
     }
@@ -502,6 +503,7 @@ class PlanBuilder {
     begin_op("mount devpts on " + quoted_path(op.target + "/pts"));
     make_place(op.target + "/pts", true);
     add(StepKind::devpts).a = relative(op.target + "/pts");
+    devices_made_ = op.target == "/dev";
     const std::pair<const char*, const char*> links[] = {{"ptmx", "pts/ptmx"},
                                                          {"fd", "/proc/self/fd"},
                                                          {"stdin", "/proc/self/fd/0"},
@@ -720,6 +722,7 @@ class PlanBuilder {
   std::map<std::pair<uint32_t, uint32_t>, UniqueFd> map_namespaces_;
   size_t spec_index_ = 0;
   uint64_t root_bytes_ = 0, root_inodes_ = 0, private_inodes_ = 0;
+  bool devices_made_ = false;
   size_t private_step_ = 0;
   unsigned private_count_ = 0;
 };

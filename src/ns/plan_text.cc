@@ -144,6 +144,12 @@ class Lister {
       case StepKind::open_keep:
         if ((step.flags & kResolveTarget) != 0) return call("openat2(" + word(step.a) + ", O_RDONLY|O_DIRECTORY, RESOLVE_IN_ROOT|RESOLVE_NO_MAGICLINKS)");
         return call("openat(" + word(step.a) + ", O_RDONLY|O_DIRECTORY)");
+      // bwrap's, which no plan of `run` and `exec` has.
+      case StepKind::mount_at:
+      case StepKind::data:
+      case StepKind::restrict:
+      case StepKind::chmod:
+      case StepKind::host_name: return call("a step of bwrap's at " + word(step.a));
     }
   }
 

@@ -1,5 +1,6 @@
 #include "policy/dialect.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <vector>
@@ -16,7 +17,7 @@ struct Row {
 };
 constexpr std::array<Row, 3> kDialects = {{
     {"native", {".toml", "", ""}, Dialect::native},
-    {"bwrap", {".bwrap", ".args", ""}, std::nullopt},
+    {"bwrap", {".bwrap", ".args", ""}, Dialect::bwrap},
     {"nsjail", {".cfg", ".proto", ".textproto"}, std::nullopt},
 }};
 
@@ -26,6 +27,14 @@ const char* dialect_name(Dialect dialect) {
   for (const Row& row : kDialects)
     if (row.dialect == dialect) return row.name;
   return "";
+}
+
+bool is_dialect_file(std::string_view name_or_file) {
+  return std::any_of(kDialects.begin(), kDialects.end(), [&](const Row& row) {
+    return std::any_of(row.extensions.begin(), row.extensions.end(), [&](std::string_view extension) {
+      return !extension.empty() && name_or_file.size() > extension.size() && name_or_file.ends_with(extension);
+    });
+  });
 }
 
 Result<Dialect> choose_dialect(const std::string& name_or_file, const std::string& wanted) {

@@ -11,6 +11,8 @@
 
 #include "base/sys.h"
 #include "base/text.h"
+#include "policy/bwrap/policy_file.h"
+#include "policy/dialect.h"
 #include "policy/kafel/kafel.h"
 #include "policy/toml_document.h"
 
@@ -26,7 +28,7 @@ bool ends_with(std::string_view text, std::string_view suffix) {
 }
 
 bool is_file_argument(std::string_view text) {
-  return text.find('/') != std::string_view::npos || ends_with(text, kSuffix);
+  return text.find('/') != std::string_view::npos || is_dialect_file(text);
 }
 
 // "strict" for "policies/strict.toml"; "" when it is no such file.
@@ -129,6 +131,59 @@ Status read_kafel_file(const std::string& path, bool ours, const PolicySearch& s
   return {};
 }
 
+// What bwrap takes from its caller: the process itself.
+bwrap::Surroundings surroundings() {
+  bwrap::Surroundings around;
+  around.uid = geteuid();
+  around.gid = getegid();
+  if (const Result<std::string> here = sys::realpath("."); here.ok()) around.directory = here.value();
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const size_t equals = text.find('=');
+    if (equals != std::string_view::npos) around.environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  if (const auto home = around.environment.find("HOME"); home != around.environment.end()) around.home = home->second;
+  around.is_directory = [](const std::string& path) {
+    const Result<struct stat> status = sys::stat(path);
+    return status.ok() && S_ISDIR(status.value().st_mode);
+  };
+  return around;
+}
+
+// All of the host as the root: its entries one by one, since the root itself is the sandbox's own. Instead of the host's
+// processes and devices it has its own, unless the text puts them there by itself.
+void expand_root(PolicyLayer& layer) {
+  const auto has = [&](const char* target) {
+    return std::any_of(layer.mounts.begin(), layer.mounts.end(), [&](const FsOp& op) { return std::visit([&](const auto& any) { return any.target == target; }, op); });
+  };
+  const bool own_proc = has("/proc"), own_dev = has("/dev");
+  std::vector<FsOp> mounts;
+  for (FsOp& op : layer.mounts) {
+    const auto* root = std::get_if<BindOp>(&op);
+    if (root == nullptr || root->target != "/") {
+      mounts.push_back(std::move(op));
+      continue;
+    }
+    layer.whole_host = root->origin;
+    const std::unique_ptr<DIR, CloseDirectory> directory(opendir("/"));
+    std::set<std::string> names;
+    while (const dirent* entry = directory == nullptr ? nullptr : readdir(directory.get())) names.insert(entry->d_name);
+    for (const std::string& name : names) {
+      if (name == "." || name == ".." || name == "proc" || name == "dev") continue;
+      BindOp part = *root;
+      part.source = part.target = "/" + name;
+      part.optional = true;
+      // A link is made anew: its target is found inside.
+      const Result<std::string> text = sys::readlink(part.source);
+      if (text.ok()) mounts.emplace_back(SymlinkOp{part.target, text.value()});
+      else mounts.emplace_back(std::move(part));
+    }
+    if (!own_dev) mounts.emplace_back(DevOp{});
+    if (!own_proc) mounts.emplace_back(ProcOp{});
+  }
+  layer.mounts = std::move(mounts);
+}
+
 Result<ParsedPolicy> load_file(const std::string& path, const std::string& shown, bool ours,
                               const PolicySearch& search) {
   // Links are resolved before the file is opened, so that a link out of or into the workspace says what it is.
@@ -142,8 +197,21 @@ Result<ParsedPolicy> load_file(const std::string& path, const std::string& shown
   }
   if (!real.ok()) return Error(ErrorKind::policy, real.error().text());
   const std::string text = SBX_TRY(read_policy_file(real.value(), ours));
-  ParsedPolicy parsed = parse_whole_native_toml(text, shown);
-  parsed.layer.may_only_tighten = !search.workspace.empty() && path_is_under(real.value(), search.workspace);
+  const bool in_workspace = !search.workspace.empty() && path_is_under(real.value(), search.workspace);
+  ParsedPolicy parsed;
+  switch (SBX_TRY(choose_dialect(shown, search.dialect))) {
+    case Dialect::native: parsed = parse_whole_native_toml(text, shown); break;
+    case Dialect::bwrap:
+      if (in_workspace) {
+        return Error(ErrorKind::policy, "a policy in bwrap's words decides what is shared, and lies inside the shared workspace")
+            .with_origin(shown)
+            .with_hint("a policy there may only tighten; copy it out of the workspace to use it as your own");
+      }
+      parsed = bwrap::read_policy(text, shown, surroundings());
+      expand_root(parsed.layer);
+      break;
+  }
+  parsed.layer.may_only_tighten = in_workspace;
   look_up_sources(parsed.layer);
   if (Status status = read_kafel_file(real.value(), ours, search, parsed.layer); !status.ok()) parsed.mistakes.push_back(status.take_error());
   return parsed;
@@ -163,6 +231,11 @@ std::vector<std::string> policy_names(const PolicySearch& search) {
     if (dir_name(file) == kBuiltinFolder && !stem_of(file).empty()) names.insert(stem_of(file));
   for (const std::string& file : toml_files(search.config_directory)) names.insert(stem_of(file));
   return {names.begin(), names.end()};
+}
+
+PolicyLayer base_layer(PolicyLayer defaults, std::span<const PolicyLayer> layers) {
+  if (std::any_of(layers.begin(), layers.end(), [](const PolicyLayer& layer) { return layer.whole_view; })) bwrap::make_base(defaults, surroundings());
+  return defaults;
 }
 
 Result<PolicyLayer> load_policy(const std::string& name_or_file, const PolicySearch& search) {

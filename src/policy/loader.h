@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,12 +26,13 @@ std::string user_policy_directory(const std::string& xdg_config_home, const std:
 struct PolicySearch {
   std::string config_directory;  // the user's policy folder; "" : none
   std::string workspace;         // canonical; a policy file in it may only tighten; "" : none
+  std::string dialect;           // of the files: "bwrap"; "" : by their extension
 };
 
 // Names that load_policy knows: built-in ones and the user's, sorted.
 std::vector<std::string> policy_names(const PolicySearch& search);
 
-// NAME (of the user's folder first, then built-in) or FILE (anything with a '/' or ending in .toml).
+// NAME (of the user's folder first, then built-in) or FILE (anything with a '/' or an extension that a dialect claims).
 // Errors: policy with did-you-mean over the names; the parse error with line and column.
 Result<PolicyLayer> load_policy(const std::string& name_or_file, const PolicySearch& search);
 Result<PolicyLayer> parse_native_toml(std::string_view text, const std::string& name);
@@ -53,6 +55,10 @@ Result<ParsedPolicy> load_whole_policy(const std::string& name_or_file, const Po
 // found as in the whole list, at the cost of one language (60 us each) instead of all.
 Result<std::vector<RunnerSpec>> load_runners(const PolicySearch& search, std::string_view mention = {});
 Result<RunnerSpec> parse_runner_toml(std::string_view text, const std::string& name);
+
+// The first layer under these: the built-in default, or, where one of them is in the words of another sandbox, what that does
+// when nothing is said, with sbx's limits and filter.
+PolicyLayer base_layer(PolicyLayer defaults, std::span<const PolicyLayer> layers);
 
 // rootfs/NAME.toml to operations for this very host: entries that do not exist are left out, links are reproduced as
 // links, a merged /usr is shown as such.

@@ -454,6 +454,12 @@ Status check_target(const std::string& target, const std::string& origin) {
   return {};
 }
 
+Status check_source(const FsOp& op, const HostFacts& facts) {
+  if (const auto* bind = std::get_if<BindOp>(&op)) return check_mount_source(bind->source, bind->source_mode, facts, bind->origin);
+  if (const auto* overlay = std::get_if<OverlayOp>(&op)) return check_mount_source(overlay->lower, 0, facts, overlay->origin);
+  return {};
+}
+
 // A mount that a policy or --mount asks for; the places that sbx itself makes are not for others.
 Status check_user_mount(const FsOp& op, const std::string& layer_name, const HostFacts& facts,
                         const ResolveInput& input) {
@@ -464,15 +470,11 @@ Status check_user_mount(const FsOp& op, const std::string& layer_name, const Hos
     if (path_is_under(target, place))
       return refuse(origin, "nothing can be mounted at " + quoted(target) + ": " + place + " belongs to the sandbox")
           .with_hint("choose another place inside, for example /data");
-  if (input.allow_sensitive_mount) return {};
-  if (const auto* bind = std::get_if<BindOp>(&op))
-    return check_mount_source(bind->source, bind->source_mode, facts, origin);
-  if (const auto* overlay = std::get_if<OverlayOp>(&op)) return check_mount_source(overlay->lower, 0, facts, origin);
-  return {};
+  return input.allow_sensitive_mount ? Status{} : check_source(op, facts);
 }
 
-Status fill_files(std::span<const PolicyLayer> layers, const HostFacts& facts, const ResolveInput& input,
-                  const std::string& proc, SandboxSpec& spec) {
+// The view that sbx makes: the manifest, what it writes itself, and what the layers add.
+Status fill_own_view(std::span<const PolicyLayer> layers, const HostFacts& facts, const ResolveInput& input, const std::string& proc, SandboxSpec& spec) {
   spec.fs = input.rootfs;
   add_synthetic_etc(input, spec);
   spec.fs.push_back(DevOp{});
@@ -491,6 +493,36 @@ Status fill_files(std::span<const PolicyLayer> layers, const HostFacts& facts, c
       SBX_TRY(check_user_mount(op, layer.name, facts, input));
       spec.fs.push_back(op);
     }
+  }
+  return {};
+}
+
+// The view of a layer that says all of it, and what native layers add.
+Status fill_whole_view(std::span<const PolicyLayer> layers, const HostFacts& facts, const ResolveInput& input, SandboxSpec& spec) {
+  for (const PolicyLayer& layer : layers) {
+    if (!layer.whole_host.empty() && !input.allow_sensitive_mount) SBX_TRY(check_mount_source("/", 0, facts, layer.whole_host));
+    for (const FsOp& op : layer.mounts) {
+      if (!layer.whole_view) {
+        SBX_TRY(check_user_mount(op, layer.name, facts, input));
+      } else {
+        SBX_TRY(check_target(target_of(op), origin_of(op, layer.name)));
+        if (!input.allow_sensitive_mount) SBX_TRY(check_source(op, facts));
+      }
+      spec.fs.push_back(op);
+    }
+  }
+  if (input.private_box && input.box_in_whole_view) spec.fs.push_back(PrivateDirOp{"/box", 0755});
+  return {};
+}
+
+Status fill_files(std::span<const PolicyLayer> layers, const HostFacts& facts, const ResolveInput& input,
+                  const std::string& proc, SandboxSpec& spec) {
+  // Another sandbox's words say all that is seen.
+  const bool whole_view = std::any_of(layers.begin(), layers.end(), [](const PolicyLayer& layer) { return layer.whole_view; });
+  if (whole_view) {
+    SBX_TRY(fill_whole_view(layers, facts, input, spec));
+  } else {
+    SBX_TRY(fill_own_view(layers, facts, input, proc, spec));
   }
   for (const FsOp& op : input.extra) {
     SBX_TRY(check_target(target_of(op), origin_of(op, "")));

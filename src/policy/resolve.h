@@ -28,6 +28,8 @@ struct ResolveInput {
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<std::string> path_prepend;  // before the policy's PATH
   bool allow_sensitive_mount = false;
+  // Where a layer is all that is seen: whether /box is there all the same, for a program that is put there.
+  bool box_in_whole_view = false;
   bool private_box = true;                // /box is a private directory (false: a workspace comes in `extra`)
   // The caller's own environment: where the variables named in [env] pass come from. One that is not set is left out.
   std::map<std::string, std::string> caller_environment;

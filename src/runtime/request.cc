@@ -233,6 +233,7 @@ class Execution {
   };
   std::vector<Guarded> guarded_;  // a :rw workspace first
   std::vector<std::string> guard_notes_;
+  bool whole_view_ = false;  // a policy says all that is seen: rootfs_ holds it for look-ups only
   std::string working_directory_ = kBoxDirectory;
   std::vector<FsOp> shared_;   // workspace, mounts
   std::vector<FsOp> placed_;   // program and extra files
@@ -331,7 +332,15 @@ Status Execution::load_policies() {
   // The base is always the one that is built in; a user's own default.toml is a layer like any other.
   layers_.push_back(SBX_TRY(load_policy("default", PolicySearch{})));
   base_layers_ = layers_;
+  search_.dialect = request_.dialect;
   for (const std::string& name : request_.policies) layers_.push_back(SBX_TRY(load_policy(name, search_)));
+  layers_[0] = base_layer(std::move(layers_[0]), std::span(layers_).subspan(1));
+  for (const PolicyLayer& layer : layers_) {
+    if (!layer.whole_view) continue;
+    whole_view_ = true;
+    rootfs_.insert(rootfs_.end(), layer.mounts.begin(), layer.mounts.end());
+    if (request_.exec && workspace_.empty()) working_directory_ = layer.directory;
+  }
   layers_.push_back(request_.flags);
   SBX_TRY(add_arguments_environment());
 
@@ -342,6 +351,7 @@ Status Execution::load_policies() {
     return text == nullptr ? std::string() : *text;
   };
   if (text_of("net.mode") == "host") resolv_conf_ = host_resolver_config();
+  if (whole_view_) return {};
   const std::string manifest = text_of("fs.root");
   rootfs_ = SBX_TRY_CTX(expand_manifest(manifest), "the view of files '" + manifest + "'");
   return {};
@@ -688,7 +698,8 @@ ProbeRunner Execution::probe_runner() {
   return [this](const ProbeSpec& probe) -> Result<std::string> {
     if (probe.argv.empty()) return Error(ErrorKind::internal, "a probe without a command");
     ResolveInput input;
-    input.rootfs = rootfs_;
+    if (!whole_view_) input.rootfs = rootfs_;
+  input.box_in_whole_view = !request_.exec || !request_.files.empty();
     if (!probe.working_directory.empty() && probe.working_directory != "/") {
       input.working_directory = probe.working_directory;
       const Result<std::string> real = sys::realpath(probe.working_directory);
@@ -930,6 +941,10 @@ Status Execution::choose_command() {
   const std::string& word = request_.command[0];
   command_.argv = request_.command;
   command_.exec_path = word;
+  if (whole_view_) {  // what there is, and where, the policy says
+    if (word.find('/') != std::string::npos && word[0] != '/') command_.exec_path = normalize_path(working_directory_ + "/" + word);
+    return {};
+  }
   if (word.find('/') != std::string::npos) {
     if (word[0] != '/') {
       command_.exec_path = normalize_path(working_directory_ + "/" + word);
