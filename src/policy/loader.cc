@@ -11,9 +11,9 @@
 
 #include "base/sys.h"
 #include "base/text.h"
-#include "policy/kafel/kafel.h"
 #include "policy/bwrap/policy_file.h"
 #include "policy/dialect.h"
+#include "policy/kafel/kafel.h"
 #include "policy/toml_document.h"
 
 namespace sbx {
