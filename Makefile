@@ -35,7 +35,7 @@ MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 .DEFAULT_GOAL := build
 .PHONY: all build configured run install deb tarball reference lint asan bench bench-quick fuzz clean cross-arm64
-.PHONY: test unit-test integration-test leak-test differential-test budget-test asan-test
+.PHONY: test unit-test integration-test leak-test differential-test budget budget-test asan-test
 .PHONY: test-languages test-plots test-packages test-containers test-compat test-guest test-guest-containers test-guest-packages
 
 # preset NAME FOLDER: configures when the folder is new, or when another choice of warnings is asked for.
@@ -74,8 +74,8 @@ leak-test:
 differential-test:
 	@python3 tests/differential.py --binary build/sbx --quick
 
-budget-test:
-	@python3 tests/syscall_budget.py --binary build/sbx
+budget budget-test: all
+	@python3 tests/start_budget.py --binary build/sbx
 
 test-containers: build
 	@tools/install-deps.sh containers

@@ -44,6 +44,7 @@ build() {
 everything_tested() {
   build
   need strace command strace
+  need valgrind command valgrind
   need nodejs command node
   need perl command perl
   need git command git

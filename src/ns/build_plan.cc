@@ -86,6 +86,7 @@ class PlanBuilder {
       : spec_(spec), facts_(facts), options_(options), out_(std::make_unique<PlannedChild>()) {}
 
   Result<std::unique_ptr<PlannedChild>> build() {
+    out_->steps_.reserve(192);  // the default view has some 160
     SBX_TRY(files());
     SBX_TRY(rlimits());
     SBX_TRY(affinity());
@@ -133,24 +134,26 @@ class PlanBuilder {
   Step& add(StepKind kind) {
     Step step{};
     step.kind = kind;
-    step.op = static_cast<uint32_t>(out_->op_texts_.size() - 1);
+    step.op = static_cast<uint32_t>(out_->ops_.size() - 1);
     return out_->steps_.emplace_back(step);
   }
 
-  void begin_op(std::string text, std::string origin = "") {
-    out_->op_texts_.push_back(std::move(text));
-    out_->op_origins_.push_back(std::move(origin));
+  void begin_op(const char* verb, std::string place = "", std::string source = "", std::string origin = "") {
+    out_->ops_.push_back({verb, std::move(place), std::move(source), std::move(origin)});
   }
 
   void make_parents(const std::string& target) {
     for (size_t end = target.find('/', 1); end != std::string::npos; end = target.find('/', end + 1)) {
       const std::string parent = target.substr(0, end);
       if (confined(parent)) return;
-      make_dir(parent, 0755);
+      make_own_dir(parent, 0755);
     }
   }
   void make_dir(const std::string& target, uint32_t mode) {
-    if (target == "/" || confined(target) || !made_.insert(target).second) return;
+    if (target != "/" && !confined(target)) make_own_dir(target, mode);
+  }
+  void make_own_dir(const std::string& target, uint32_t mode) {
+    if (!made_.insert(target).second) return;
     Step& step = add(StepKind::make_dir);
     step.a = relative(target);
     step.mode = mode;
@@ -203,7 +206,7 @@ class PlanBuilder {
       return std::visit([](const auto& any) { return path_is_under(any.target, "/sys"); }, op);
     };
     if (!options_.show_cgroup || std::any_of(spec_.fs.begin(), spec_.fs.end(), taken)) return;
-    begin_op("mount cgroup on " + quoted_path(target));
+    begin_op("mount cgroup on", target);
     make_place(target, true);
     Step& step = add(StepKind::cgroup);
     step.a = relative(target);
@@ -219,7 +222,7 @@ class PlanBuilder {
       return std::move(error).with_hint(errnum == ELOOP ? "a link took its place while the sandbox was being set up; try again"
                                                         : "a mount of a policy that may be missing says: optional = true");
     }
-    begin_op("bind " + quoted_path(op.source) + " on " + quoted_path(op.target), op.origin);
+    begin_op("bind", op.target, op.source, op.origin);
     const Source source = looked.take();
     make_place(op.target, S_ISDIR(source.info.st_mode));
     SBX_TRY(bring(op, source));
@@ -309,7 +312,7 @@ class PlanBuilder {
   }
 
   Status operation(const TmpfsOp& op) {
-    begin_op("mount tmpfs on " + quoted_path(op.target));
+    begin_op("mount tmpfs on", op.target);
     make_place(op.target, true);
     char mode[16];
     std::snprintf(mode, sizeof mode, "%o", op.mode);
@@ -341,7 +344,7 @@ class PlanBuilder {
   }
 
   Status operation(const PrivateDirOp& op) {
-    begin_op("private directory " + quoted_path(op.target));
+    begin_op("private directory", op.target);
     make_place(op.target, true);
     const std::string path = private_directory(op.mode);
     Step& step = add(StepKind::clone_bind);
@@ -365,14 +368,14 @@ class PlanBuilder {
   }
 
   Status operation(const DirOp& op) {
-    begin_op("directory " + quoted_path(op.target));
+    begin_op("directory", op.target);
     make_parents(op.target);
     make_dir(op.target, op.mode);
     return {};
   }
 
   Status operation(const SymlinkOp& op) {
-    begin_op("link " + quoted_path(op.target));
+    begin_op("link", op.target);
     make_parents(op.target);
     SBX_TRY(must_be_ours(op.target));
     Step& step = add(StepKind::make_symlink);
@@ -405,7 +408,7 @@ class PlanBuilder {
 
   // A step that fills a new file in the root; valid until the next one is added.
   Result<Step*> new_file(StepKind kind, const std::string& target, uint32_t mode, uint64_t size) {
-    begin_op("file " + quoted_path(target));
+    begin_op("file", target);
     make_parents(target);
     SBX_TRY(must_be_ours(target));
     Step& step = add(kind);
@@ -422,7 +425,7 @@ class PlanBuilder {
   }
 
   Status operation(const ProcOp& op) {
-    begin_op("mount proc on " + quoted_path(op.target));
+    begin_op("mount proc on", op.target);
     make_place(op.target, true);
     Step& mount = add(StepKind::proc);
     mount.a = relative(op.target);
@@ -441,7 +444,7 @@ class PlanBuilder {
     const bool read_only = spec_.hardening.writable_noexec;
     if (op.subset_pid || read_only) {
       // Over the whole one, which has served for the settings above; nobody inside can take a mount away.
-      begin_op((op.subset_pid ? "proc of processes alone on " : "read-only proc on ") + quoted_path(op.target));
+      begin_op(op.subset_pid ? "proc of processes alone on" : "read-only proc on", op.target);
       Step& upper = add(StepKind::proc);
       upper.a = relative(op.target);
       if (op.subset_pid) upper.b = keep_string("subset=pid");
@@ -450,14 +453,14 @@ class PlanBuilder {
     }
     if (!op.masked) return {};
     for (const char* name : {"sys", "bus", "irq", "fs", "acpi", "scsi"}) {
-      begin_op("mask " + quoted_path(op.target + "/" + name));
+      begin_op("mask", op.target + "/" + name);
       Step& step = add(StepKind::clone_bind);
       step.a = relative(op.target + "/" + name);
       step.attr = SBX_MOUNT_ATTR_RDONLY;
       step.flags = kOverSelf | kMayBeMissing;
     }
     for (const char* name : {"kcore", "keys", "kmsg", "timer_list", "sysrq-trigger", "cmdline", "locks", "interrupts"}) {
-      begin_op("mask " + quoted_path(op.target + "/" + name));
+      begin_op("mask", op.target + "/" + name);
       Step& step = add(StepKind::clone_bind);
       // Where the sandbox has no devices (yet), the host's: the old root is still below us.
       step.a = keep_string(devices_made_ ? "dev/null" : "/dev/null");
@@ -482,12 +485,12 @@ class PlanBuilder {
   }
 
   Status operation(const DevOp& op) {
-    begin_op("devices on " + quoted_path(op.target));
+    begin_op("devices on", op.target);
     make_place(op.target, true);
     std::vector<std::string> names(std::begin(kDevices), std::end(kDevices));
     if (options_.terminal) names.push_back("tty");
     for (const std::string& name : names) {
-      begin_op("device " + quoted_path(op.target + "/" + name));
+      begin_op("device", op.target + "/" + name);
       BindOp bind;
       bind.source = "/dev/" + name;
       bind.target = op.target + "/" + name;
@@ -500,7 +503,7 @@ class PlanBuilder {
       SBX_TRY(bring(bind, source));
       covers_.push_back({bind.target, false});
     }
-    begin_op("mount devpts on " + quoted_path(op.target + "/pts"));
+    begin_op("mount devpts on", op.target + "/pts");
     make_place(op.target + "/pts", true);
     add(StepKind::devpts).a = relative(op.target + "/pts");
     devices_made_ = op.target == "/dev";
@@ -521,7 +524,7 @@ class PlanBuilder {
     lower.no_links = true;
     lower.origin = op.origin;
     SBX_TRY(operation(lower));
-    begin_op("mount overlay on " + quoted_path(op.target), op.origin);
+    begin_op("mount overlay on", op.target, "", op.origin);
     const struct stat info = SBX_TRY(sys::stat(op.lower));
     // The upper directory's mode is what the payload sees of the top directory.
     const std::string upper = private_directory((info.st_mode & 0777u) | 0700u);
@@ -539,7 +542,7 @@ class PlanBuilder {
   Status operation(const PinOp& op) { return over_self(op.target, 0, "pin"); }
 
   Status over_self(const std::string& target, uint64_t attributes, const char* verb) {
-    begin_op(std::string(verb) + " " + quoted_path(target));
+    begin_op(verb, target);
     Step& step = add(StepKind::clone_bind);
     step.a = relative(target);
     step.attr = attributes;
@@ -730,11 +733,15 @@ class PlanBuilder {
 
 std::string PlannedChild::step_text(uint32_t step) const {
   if (step >= steps_.size()) return "make mounts private";
-  return op_texts_[steps_[step].op];
+  const Op& op = ops_[steps_[step].op];
+  std::string text = op.verb;
+  if (!op.source.empty()) text += " " + quoted_path(op.source) + " on";
+  if (!op.place.empty()) text += " " + quoted_path(op.place);
+  return text;
 }
 
 std::string PlannedChild::step_origin(uint32_t step) const {
-  return step < steps_.size() ? op_origins_[steps_[step].op] : "";
+  return step < steps_.size() ? ops_[steps_[step].op].origin : "";
 }
 
 std::string PlannedChild::text() const {

@@ -75,7 +75,12 @@ class PlannedChild {
   friend class PlanBuilder;
   std::deque<std::string> strings_;
   std::vector<Step> steps_;
-  std::vector<std::string> op_texts_, op_origins_;
+  // What a step belongs to. Its text is put together when it is asked for: when the step has failed.
+  struct Op {
+    const char* verb;
+    std::string place, source, origin;
+  };
+  std::vector<Op> ops_;
   std::vector<UniqueFd> trees_;
   std::vector<RlimitSetting> rlimits_;
   std::vector<unsigned long> affinity_;

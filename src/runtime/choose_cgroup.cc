@@ -462,7 +462,9 @@ void CgroupChoice::use_v1() {
   }
 }
 
-CgroupChoice CgroupChoice::begin(const CgroupWish& wish) { return begin(wish, look_around()); }
+CgroupChoice CgroupChoice::begin(const CgroupWish& wish) {
+  return begin(wish, wish.parent == "none" ? CgroupView{} : look_around());
+}
 
 CgroupChoice CgroupChoice::begin(const CgroupWish& wish, const CgroupView& view) {
   const int64_t start = now_us();
