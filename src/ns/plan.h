@@ -32,6 +32,7 @@ enum class Stage : uint32_t {
   fork,
   session,
   streams,
+  working_directory,
   affinity,
   capabilities,
   no_new_privs,
@@ -60,6 +61,10 @@ enum class StepKind : uint32_t {
   overlay,       // at a with options b
   cgroup,        // the cgroup v2 tree at a, read-only: from the root of our cgroup namespace down
   open_keep,     // opens directory a and keeps it in slot n for the hand-over
+  // What nsjail's mounts need besides; targets as kResolveTarget says.
+  file_system,   // type `d` from source a at b, mount(2) flags `attr`, options `c`
+  content_bind,  // a file with content a[0..n], on a tmpfs of its own that nobody else sees, at b with `attr`; mode
+  restrict_top,  // attributes `attr` for the mount at b alone
 };
 
 // How `b` (or `a` of the other kinds) is looked up: below our own empty tmpfs a plain relative path cannot lead out;
@@ -71,6 +76,7 @@ enum StepFlags : uint32_t {
   kOverSelf = 8,        // bind the target over itself
   kNoLinks = 16,        // bind: no part of the source may be a link by now
   kMayFail = 32,        // a convenience, no protection: whatever the error, go on
+  kBecomesRoot = 1 << 16,  // bind, file_system: what was mounted at "." is the new root from here on
 };
 
 struct Step {
@@ -78,6 +84,8 @@ struct Step {
   uint32_t flags = 0;
   const char* a = nullptr;
   const char* b = nullptr;
+  const char* c = nullptr;
+  const char* d = nullptr;
   uint64_t n = 0;
   uint64_t m = 0;
   uint64_t attr = 0;   // MOUNT_ATTR_*
@@ -134,6 +142,33 @@ struct StatusPage {
   int32_t wait_status = 0;
   uint64_t stage_ns[kStageCount] = {};  // CLOCK_MONOTONIC when the stage began
 };
+
+// The other life cycle (nsjail's): no init; the process that was cloned becomes the program. What is not said here is as
+// in ChildPlan.
+struct DirectPlan {
+  bool view = true;            // ChildPlan::steps, in a mount namespace of our own
+  bool pivot = true;           // false: chroot
+  const char* chroot = nullptr;  // without a view of our own
+  bool change_ids = true;
+  const uint32_t* groups = nullptr;  // supplementary groups; none can be had where the kernel denies it
+  uint32_t group_count = 0;
+  bool death_signal = true;    // die with the supervisor
+  bool no_new_privs = true;
+  bool bound = true;           // take from the bounding set what is not kept
+  bool default_priority = true;
+  int priority = 0;            // nice level
+  uint64_t personality = 0;    // 0: as it is
+  bool no_tsc = false;
+  bool own_core = false;       // PR_SCHED_CORE_CREATE
+  const char* oom_score = nullptr;
+  uint32_t oom_score_size = 0;
+  uint32_t umask = 022;
+  const int* pass = nullptr;   // descriptors that stay open
+  uint32_t pass_count = 0;
+  int exec_fd = -1;            // executed instead of the candidates
+  uint32_t filter_flags = 0;   // SECCOMP_FILTER_FLAG_*
+};
+static_assert(std::is_trivially_copyable_v<DirectPlan> && std::is_standard_layout_v<DirectPlan>);
 
 struct ChildPlan {
   StatusPage* page = nullptr;
@@ -194,6 +229,8 @@ struct ChildPlan {
   const char* const* candidates = nullptr;  // paths tried in order, nullptr-terminated
   const char* const* argv = nullptr;
   const char* const* envp = nullptr;
+
+  const DirectPlan* direct = nullptr;  // for run_direct()
 
   // The memory of our own command line and environment: zeroed in the child's copy, so that /proc/1/cmdline says
   // nothing about the caller (cmdline is readable by anyone who sees the process).
