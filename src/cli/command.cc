@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/cmd_policy.h"
 #include "cli/output.h"
+#include "nsjail/nsjail.h"
 #include "runtime/program.h"
 #include "version.h"
 
@@ -96,7 +97,10 @@ int wrong_command(std::span<const std::string> words) {
 
 int dispatch(const std::vector<std::string>& words) {
   const std::string called = words.empty() ? "sbx" : base_name(words[0]);
-  for (const char* shim : {"bwrap", "nsjail"}) {
+  // Before any parser of ours: the words are the other program's.
+  if (called == "nsjail") return nsjail::run({words.begin() + 1, words.end()}, words[0]);
+  if (words.size() > 1 && words[1] == "nsjail") return nsjail::run({words.begin() + 2, words.end()}, words[0] + " nsjail");
+  for (const char* shim : {"bwrap"}) {
     if (called == shim || (words.size() > 1 && words[1] == shim)) {
       say_error(Error(ErrorKind::unsupported, "the command line of " + std::string(shim) + " is not in this version")
                     .with_hint("the same sandbox for any command: sbx exec -- CMD"));

@@ -85,7 +85,7 @@ void enter(const ChildPlan& plan, Stage stage) noexcept {
     page->error_detail = detail;
     page->error_stage = page->stage;
   }
-  leave(1);
+  leave(plan.direct != nullptr ? plan.direct->fail_status : 1);
 }
 
 void must(const ChildPlan& plan, long result, uint32_t detail = 0) noexcept {
@@ -139,14 +139,14 @@ long move_to(const Step& step, int tree, const char* target) noexcept {
   return call(SYS_move_mount, tree, "", place.fd, "", SBX_MOVE_MOUNT_F_EMPTY_PATH | SBX_MOVE_MOUNT_T_EMPTY_PATH);
 }
 
-long bind(const Step& step) noexcept {
+long bind(const Step& step, int cloned_before) noexcept {
   Closing source;
   if ((step.flags & kNoLinks) != 0) {
     const long opened = open_by(step.a, O_PATH, RESOLVE_NO_SYMLINKS);
     if (opened < 0) return opened;
     source.fd = static_cast<int>(opened);
   }
-  const long fd = clone_tree(step.a, source.fd);
+  const long fd = cloned_before >= 0 ? cloned_before : clone_tree(step.a, source.fd);
   if (fd < 0) return fd;
   const Closing tree{static_cast<int>(fd)};
   if (step.n != 0 || step.m != 0) {
@@ -180,12 +180,12 @@ long clone_bind(const Step& step) noexcept {
   return move_to(step, tree.fd, (step.flags & kOverSelf) != 0 ? step.a : step.b);
 }
 
-long fill(long fd, const Step& step) noexcept {
+long fill(long fd, const char* content, uint64_t size) noexcept {
   if (fd < 0) return fd;
   const Closing file{static_cast<int>(fd)};
   uint64_t done = 0;
-  while (done < step.n) {
-    const long put = call(SYS_write, file.fd, step.b + done, step.n - done);
+  while (done < size) {
+    const long put = call(SYS_write, file.fd, content + done, size - done);
     if (put < 0) return put;
     done += static_cast<uint64_t>(put);
   }
@@ -197,11 +197,11 @@ constexpr unsigned long kNewFile = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_
 long write_file(const Step& step) noexcept {
   // An empty file, most often a place to mount on, needs no descriptor. mknod never follows a link either.
   if (step.n == 0) return call(SYS_mknodat, AT_FDCWD, step.a, S_IFREG | step.mode, 0);
-  return fill(call(SYS_openat, AT_FDCWD, step.a, kNewFile, step.mode), step);
+  return fill(call(SYS_openat, AT_FDCWD, step.a, kNewFile, step.mode), step.b, step.n);
 }
 
 long write_to(const Step& step) noexcept {
-  return fill(call(SYS_openat, AT_FDCWD, step.a, O_WRONLY | O_CLOEXEC), step);
+  return fill(call(SYS_openat, AT_FDCWD, step.a, O_WRONLY | O_CLOEXEC), step.b, step.n);
 }
 
 long copy_fd(const Step& step) noexcept {
@@ -252,7 +252,7 @@ long content_bind(const Step& step) noexcept {
   long result = call(SYS_mount, "sbx", "/", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0700");
   if (result < 0) return result;
   Closing tree;
-  result = fill(call(SYS_openat, AT_FDCWD, "/../content", kNewFile, step.mode), step);
+  result = fill(call(SYS_openat, AT_FDCWD, "/../content", kNewFile, step.mode), step.c, step.n);
   if (result >= 0) {
     result = clone_tree("/../content", -1);
     tree.fd = static_cast<int>(result < 0 ? -1 : result);
@@ -295,7 +295,7 @@ long perform(const Step& step, int (&kept)[kMaxKept]) noexcept {
     case StepKind::write_file: return write_file(step);
     case StepKind::write_to: return write_to(step);
     case StepKind::copy_fd: return copy_fd(step);
-    case StepKind::bind: return enter_root(step, bind(step));
+    case StepKind::bind: return enter_root(step, bind(step, step.fd < 0 ? -1 : kept[step.fd]));
     case StepKind::clone_bind: return clone_bind(step);
     case StepKind::attach: return move_to(step, step.fd, step.b);
     case StepKind::proc:
@@ -312,6 +312,11 @@ long perform(const Step& step, int (&kept)[kMaxKept]) noexcept {
     case StepKind::file_system: return enter_root(step, file_system(step));
     case StepKind::content_bind: return content_bind(step);
     case StepKind::restrict_top: return restrict_top(step);
+    case StepKind::keep_tree: {
+      const long fd = clone_tree(step.a, -1);
+      if (fd >= 0) kept[step.n] = static_cast<int>(fd);
+      return fd;
+    }
   }
   return -EINVAL;
 }
@@ -322,14 +327,18 @@ bool tolerated(const Step& step, long result) noexcept {
   return (step.flags & kExistsIsFine) != 0 && result == -EEXIST;
 }
 
-void make_view(const ChildPlan& plan, int (&kept)[kMaxKept]) noexcept {
+// How many mounts have become the root by kBecomesRoot: so many lie on the old one.
+uint32_t make_view(const ChildPlan& plan, int (&kept)[kMaxKept]) noexcept {
+  uint32_t layers = 0;
   enter(plan, Stage::mounts);
   must(plan, call(SYS_mount, nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr), ~0u);
   for (uint32_t i = 0; i < plan.step_count; ++i) {
     plan.page->step = i;
     const long result = perform(plan.steps[i], kept);
     if (result < 0 && !tolerated(plan.steps[i], result)) fail(plan, result);
+    if (result >= 0 && (plan.steps[i].flags & kBecomesRoot) != 0) ++layers;
   }
+  return layers;
 }
 
 // ---- stages of init --------------------------------------------------------------------------------------------
@@ -341,7 +350,7 @@ void wait_for_supervisor(const ChildPlan& plan) noexcept {
   do {
     got = call(SYS_read, plan.hold_read, &go, 1);
   } while (got == -EINTR);
-  if (got != 1) leave(1);  // the supervisor is dead
+  if (got != 1) leave(plan.direct != nullptr ? plan.direct->fail_status : 1);  // the supervisor is dead
 }
 
 void enter_cgroup(const ChildPlan& plan) noexcept {
@@ -709,11 +718,12 @@ void change_root(const ChildPlan& plan) noexcept {
   if (direct.view) {
     int kept[kMaxKept];
     for (int& fd : kept) fd = -1;
-    make_view(plan, kept);
+    const uint32_t layers = make_view(plan, kept);
     enter(plan, Stage::pivot);
     if (direct.pivot) {
       must(plan, call(SYS_pivot_root, ".", "."));
-      must(plan, call(SYS_umount2, ".", MNT_DETACH));
+      // The old root lies on ours now, and on it what came before the mount that became the root; the uppermost goes first.
+      for (uint32_t i = 0; i <= layers; ++i) must(plan, call(SYS_umount2, ".", MNT_DETACH));
     } else {
       must(plan, call(SYS_chroot, "."));
     }

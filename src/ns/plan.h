@@ -63,7 +63,8 @@ enum class StepKind : uint32_t {
   open_keep,     // opens directory a and keeps it in slot n for the hand-over
   // What nsjail's mounts need besides; targets as kResolveTarget says.
   file_system,   // type `d` from source a at b, mount(2) flags `attr`, options `c`
-  content_bind,  // a file with content a[0..n], on a tmpfs of its own that nobody else sees, at b with `attr`; mode
+  content_bind,  // a file with content c[0..n], on a tmpfs of its own that nobody else sees, at b with `attr`; mode
+  keep_tree,     // clones the host's `a` into slot n, for a bind whose `fd` is that slot: "/" itself, before ours lies on it
   restrict_top,  // attributes `attr` for the mount at b alone
 };
 
@@ -167,6 +168,7 @@ struct DirectPlan {
   uint32_t pass_count = 0;
   int exec_fd = -1;            // executed instead of the candidates
   uint32_t filter_flags = 0;   // SECCOMP_FILTER_FLAG_*
+  int fail_status = 1;         // what the process exits with when a step fails
 };
 static_assert(std::is_trivially_copyable_v<DirectPlan> && std::is_standard_layout_v<DirectPlan>);
 

@@ -147,6 +147,7 @@ class Lister {
       // nsjail's, which no plan of `run` and `exec` has.
       case StepKind::file_system:
       case StepKind::content_bind:
+      case StepKind::keep_tree:
       case StepKind::restrict_top: return call("a step of nsjail's at " + word(step.b));
     }
   }
