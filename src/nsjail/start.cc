@@ -302,6 +302,11 @@ Error become(Jail& jail, const Streams& streams, const Log& log) {
   plan.hold_read = hold.value().read.get();
   plan.exec_pipe = exec.value().write.get();
   raise_limits(jail);
+  if (plan.new_session && (::getsid(0) == ::getpid() || ::getpgrp() == ::getpid())) {
+    // The kernel refuses a leader another session; who leads one already has it.
+    if (::getsid(0) != ::getpid()) log.warning("EXECVE by the leader of a process group keeps the caller's session: what types into its terminal could be the program");
+    plan.new_session = false;
+  }
 
   // The maps are written, and a failure is told, by a process outside of the new namespaces. It does not stay our
   // child: the program shall find none that it does not know.

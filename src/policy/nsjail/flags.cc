@@ -183,8 +183,8 @@ class Reader {
       if (found == '?' || found == ':') {
         const std::string shown = optopt >= 256 ? std::string("--") + kFlags[optopt - 256].name
                                   : optopt > 0  ? std::string("-") + static_cast<char>(optopt)
-                                                : copies[static_cast<size_t>(std::max(1, optind - 1))];
-        if (found == '?' && optopt == '?') {
+                                                : pointers[static_cast<size_t>(std::max(1, optind - 1))];
+        if (shown == "-?") {
           line_.help = true;
           return std::move(line_);
         }
