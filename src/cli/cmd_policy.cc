@@ -17,6 +17,7 @@
 #include "policy/loader.h"
 #include "policy/reference.h"
 #include "policy/resolve.h"
+#include "policy/syscall_groups.h"
 #include "runtime/request.h"
 #include "runtime/spec_text.h"
 #include "seccomp/compile.h"
@@ -255,6 +256,10 @@ Result<std::string> values_text(std::span<const PolicyLayer> layers) {
       text += "\n# mount from " + printable(layer.name, 400) + ": " + printable(runtime::fs_op_text(op), 1000);
     }
     if (!layer.mounts.empty()) text += "\n";
+    if (layer.kafel) {
+      text += "\n# " + std::to_string(layer.kafel->rules.size()) + " system call rules in Kafel from " + printable(layer.name, 400) +
+              ", otherwise " + format_syscall_answer(layer.kafel->otherwise) + "\n";
+    }
     if (!layer.syscall_rules.empty()) {
       text += "\n# " + std::to_string(layer.syscall_rules.size()) + " system call rules from " +
               printable(layer.name, 400) + "\n";

@@ -120,7 +120,7 @@ std::string payload_text(const SandboxSpec& spec, const Account& account) {
   text += entry("reach", spec.net == NetMode::none ? "nothing: its network is a loopback of its own" : "the host's network, services on localhost among it");
   if (!spec.namespaces.ipc) text += entry("", "shared memory and message queues of the host's programs");
   text += entry("call", std::to_string(account.calls_allowed) + " of " + std::to_string(account.calls_known) + " known system calls (" +
-                            (!spec.seccomp.enabled ? "no filter" : spec.seccomp.builtin.empty() ? "a filter of this policy's own" : "filter " + spec.seccomp.builtin) + ")");
+                            (!spec.seccomp.enabled ? "no filter" : spec.seccomp.policy == "kafel" ? "the rules of seccomp.kafel" : spec.seccomp.builtin.empty() ? "a filter of this policy's own" : "filter " + spec.seccomp.builtin) + ")");
   if (!account.groups_partly.empty()) text += entry("", "in part: " + groups_text(account.groups_partly));
   if (!account.groups_refused.empty()) text += entry("", "refused: " + groups_text(account.groups_refused));
   text += entry("be", "uid " + std::to_string(spec.identity.uid) + ", gid " + std::to_string(spec.identity.gid) + " on '" + printable(spec.hostname) + "', " +

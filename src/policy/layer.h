@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -65,6 +66,8 @@ struct PolicyLayer {
   std::vector<FsOp> mounts;                  // [[fs.mount]] in order; appended to those of earlier layers
   // [[seccomp.rule]]: put before the rules of earlier layers.
   std::vector<SyscallRule> syscall_rules;
+  // What seccomp.kafel or seccomp.kafel_file says: it decides about every call, so nothing of earlier layers does.
+  std::optional<SyscallRules> kafel;
   // The policy lies inside a shared workspace: it may only tighten, resolve() refuses the rest.
   bool may_only_tighten = false;
   bool operator==(const PolicyLayer&) const = default;

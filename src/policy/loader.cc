@@ -11,6 +11,7 @@
 
 #include "base/sys.h"
 #include "base/text.h"
+#include "policy/kafel/kafel.h"
 #include "policy/toml_document.h"
 
 namespace sbx {
@@ -110,6 +111,24 @@ void look_up_sources(PolicyLayer& layer) {
   }
 }
 
+// The file that seccomp.kafel_file names, beside the policy at `path`.
+Status read_kafel_file(const std::string& path, bool ours, const PolicySearch& search, PolicyLayer& layer) {
+  const auto named = layer.values.find("seccomp.kafel_file");
+  if (named == layer.values.end() || !std::holds_alternative<std::string>(named->second.value)) return {};
+  const std::string& file = std::get<std::string>(named->second.value);
+  const std::string& origin = named->second.origin;
+  const std::string whole = file.front() == '/' ? file : join_path(dir_name(path), file);
+  const Result<std::string> real = sys::realpath(whole);
+  if (!real.ok()) return Error(ErrorKind::policy, "seccomp.kafel_file: " + real.error().text()).with_origin(origin);
+  if (!search.workspace.empty() && path_is_under(real.value(), search.workspace))
+    return Error(ErrorKind::policy, "seccomp.kafel_file " + quoted(file) + " lies in the shared workspace, where the payload may have put it")
+        .with_origin(origin)
+        .with_hint("copy it to a place beside your own policies");
+  const std::string text = SBX_TRY(read_policy_file(real.value(), ours));
+  layer.kafel = SBX_TRY(kafel::compile(text, {.name = whole}));
+  return {};
+}
+
 Result<ParsedPolicy> load_file(const std::string& path, const std::string& shown, bool ours,
                               const PolicySearch& search) {
   // Links are resolved before the file is opened, so that a link out of or into the workspace says what it is.
@@ -126,6 +145,7 @@ Result<ParsedPolicy> load_file(const std::string& path, const std::string& shown
   ParsedPolicy parsed = parse_whole_native_toml(text, shown);
   parsed.layer.may_only_tighten = !search.workspace.empty() && path_is_under(real.value(), search.workspace);
   look_up_sources(parsed.layer);
+  if (Status status = read_kafel_file(real.value(), ours, search, parsed.layer); !status.ok()) parsed.mistakes.push_back(status.take_error());
   return parsed;
 }
 

@@ -1,6 +1,7 @@
 #include "policy/resolve.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <set>
 
@@ -78,10 +79,14 @@ Error loosens(const PolicyLayer& layer, const std::string& origin, const std::st
 Status check_tightens(const Values& before, const PolicyLayer& layer) {
   for (const auto& [path, next] : layer.values) {
     const auto earlier = before.find(path);
-    const bool tight = earlier != before.end() ? is_as_tight(path, earlier->second.value, next.value)
-                                               : is_as_tight(path, KeyValue(Unlimited{}), next.value);
+    bool tight = earlier != before.end() ? is_as_tight(path, earlier->second.value, next.value)
+                                         : is_as_tight(path, KeyValue(Unlimited{}), next.value);
+    // Nobody can tell whether a shipped policy is tighter than the Kafel that it would replace.
+    for (const char* kafel : {"seccomp.kafel", "seccomp.kafel_file"})
+      if (path == "seccomp.policy" && before.contains(kafel)) tight = tight && std::holds_alternative<Unlimited>(before.at(kafel).value);
     if (tight) continue;
     const KeyRow* row = find_key(path);
+    if (starts_with(path, "seccomp.kafel")) return loosens(layer, next.origin, path + " replaces the policy of system calls");
     std::string message = path + " = " + format_value(*row, next.value) + " loosens the policy";
     if (earlier != before.end())
       message += ", which has " + format_value(*row, earlier->second.value) + " (" + earlier->second.origin + ")";
@@ -257,6 +262,23 @@ class Groups {
   std::vector<SyscallGroup> groups_;
 };
 
+// The layer whose Kafel is the policy, and nothing where that is a shipped one: the last of them that is named counts.
+Result<const PolicyLayer*> kafel_layer(std::span<const PolicyLayer> layers) {
+  const PolicyLayer* found = nullptr;
+  for (const PolicyLayer& layer : layers) {
+    for (const char* key : {"seccomp.policy", "seccomp.kafel", "seccomp.kafel_file"})
+      if (layer.values.contains(key)) found = nullptr;
+    if (layer.kafel) {
+      found = &layer;
+      continue;
+    }
+    const auto file = layer.values.find("seccomp.kafel_file");
+    if (file == layer.values.end() || !std::holds_alternative<std::string>(file->second.value)) continue;
+    return refuse(file->second.origin, "seccomp.kafel_file stands in a policy that is no file of its own").with_hint("write the text itself: seccomp.kafel");
+  }
+  return found;
+}
+
 Status fill_seccomp(std::span<const PolicyLayer> layers, const Merged& merged, bool compile_step, SandboxSpec& spec) {
   std::string policy = SBX_TRY(merged.get<std::string>("seccomp.policy"));
   if (compile_step) {
@@ -264,15 +286,23 @@ Status fill_seccomp(std::span<const PolicyLayer> layers, const Merged& merged, b
     policy = "build";
     spec.origins["seccomp.policy"] = "compile step";
   }
+  const PolicyLayer* kafel = compile_step ? nullptr : SBX_TRY(kafel_layer(layers));
+  if (kafel != nullptr) {
+    // It decides about every call: of what earlier layers say nothing is left, and later ones come before it.
+    layers = layers.subspan(static_cast<size_t>(kafel - layers.data()));
+    policy = "kafel";
+    for (const char* key : {"seccomp.kafel", "seccomp.kafel_file"})
+      if (kafel->values.contains(key)) spec.origins["seccomp.policy"] = kafel->values.at(key).origin;
+  }
   const bool exists = embedded_file("policies/seccomp/" + policy + ".toml") != nullptr && policy != "groups";
   bool changed = !SBX_TRY(merged.get<TextList>("seccomp.allow")).empty() ||
                  !SBX_TRY(merged.get<TextList>("seccomp.deny")).empty();
   for (const PolicyLayer& layer : layers) changed = changed || !layer.syscall_rules.empty();
-  changed = changed || spec.hardening.nested_userns;
+  changed = changed || spec.hardening.nested_userns || kafel != nullptr;
   spec.seccomp = SeccompSpec{.enabled = true, .builtin = policy, .rules = {}, .policy = policy};
   if (exists && !changed) return {};
 
-  Result<SyscallRules> base = builtin_syscall_rules(policy);
+  Result<SyscallRules> base = kafel != nullptr ? Result<SyscallRules>(*kafel->kafel) : builtin_syscall_rules(policy);
   if (!base.ok()) {
     const Error problem = base.take_error();
     return refuse(merged.origin("seccomp.policy"), problem.text()).with_hint(problem.hint());
@@ -290,7 +320,7 @@ Status fill_seccomp(std::span<const PolicyLayer> layers, const Merged& merged, b
         SBX_TRY(groups.append(element, key == std::string_view("seccomp.allow"), place->second.origin, rules));
     }
   }
-  if (spec.hardening.nested_userns) {
+  if (spec.hardening.nested_userns && kafel == nullptr) {
     // The shipped policies refuse the flags that make namespaces, and clone3, whose flags a filter cannot see. Where all
     // flags are allowed there is nothing left to be told apart.
     for (const char* call : {"clone", "clone3", "unshare", "setns"})
@@ -492,6 +522,24 @@ void lower_disk(std::map<std::string, LayerValue>& merged) {
   disk->second = {disk_within(*held), lowered_origin(disk->second.origin, "limits.memory", memory->second.origin)};
 }
 
+namespace {
+
+// Of the keys that say what the policy of system calls is, the last one set counts; the others then are none.
+void keep_one_policy(const PolicyLayer& layer, Values& merged) {
+  constexpr std::array kKeys = {"seccomp.policy", "seccomp.kafel", "seccomp.kafel_file"};
+  const char* set = nullptr;
+  for (const char* key : kKeys)
+    if (const auto value = layer.values.find(key); value != layer.values.end() && std::holds_alternative<std::string>(value->second.value)) set = key;
+  if (set == nullptr) return;
+  for (const char* key : kKeys) {
+    const auto other = merged.find(key);
+    if (key == set || key == kKeys[0] || other == merged.end() || !std::holds_alternative<std::string>(other->second.value)) continue;
+    other->second = LayerValue{KeyValue(Unlimited{}), layer.values.at(set).origin};
+  }
+}
+
+}  // namespace
+
 Result<std::map<std::string, LayerValue>> merge_layers(std::span<const PolicyLayer> layers) {
   Values merged;
   for (const PolicyLayer& layer : layers) {
@@ -513,6 +561,7 @@ Result<std::map<std::string, LayerValue>> merge_layers(std::span<const PolicyLay
         place->second = value;
       }
     }
+    keep_one_policy(layer, merged);
   }
   return merged;
 }

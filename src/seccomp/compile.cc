@@ -390,23 +390,27 @@ class TestEmitter {
     using Op = ArgumentTest::Op;
     const auto order = [&](uint16_t op, Label above, Label not_above) {
       if (!condition.test.low32) {
-        // Above in the high halves decides; equal there leaves it to the low ones.
+        // Above in the high halves decides; equal there leaves it to the low ones. Both are asked of the same registers.
         const Label not_higher = code_.make_label();
         const Label low_half = code_.make_label();
-        branch_on_sides(condition, true, BPF_JGT, above, not_higher);
+        const Operand right = load_sides(condition, true);
+        branch(BPF_JGT | right.source, right.k, above, not_higher);
         bind(not_higher);
-        branch_on_sides(condition, true, BPF_JEQ, low_half, not_above);
+        branch(BPF_JEQ | right.source, right.k, low_half, not_above);
         bind(low_half);
       }
-      branch_on_sides(condition, false, op, above, not_above);
+      const Operand right = load_sides(condition, false);
+      branch(op | right.source, right.k, above, not_above);
     };
     const auto same = [&](Label equal, Label different) {
       if (!condition.test.low32) {
         const Label low_half = code_.make_label();
-        branch_on_sides(condition, true, BPF_JEQ, low_half, different);
+        const Operand right = load_sides(condition, true);
+        branch(BPF_JEQ | right.source, right.k, low_half, different);
         bind(low_half);
       }
-      branch_on_sides(condition, false, BPF_JEQ, equal, different);
+      const Operand right = load_sides(condition, false);
+      branch(BPF_JEQ | right.source, right.k, equal, different);
     };
     switch (condition.test.op) {
       case Op::equal: return same(yes, no);
@@ -422,14 +426,18 @@ class TestEmitter {
     }
   }
 
-  // One half of both sides compared: the left in the accumulator, the right a constant or in the index register.
-  void branch_on_sides(const ArgumentCondition& condition, bool high_half, uint16_t op, Label yes, Label no) {
+  // What a jump compares the accumulator with: a constant or the index register.
+  struct Operand {
+    uint16_t source = BPF_K;
+    uint32_t k = 0;
+  };
+  // Half of the left side into the accumulator, the same half of the right into what is returned.
+  Operand load_sides(const ArgumentCondition& condition, bool high_half) {
     const ArgumentValue& left = condition.sides[0];
     const ArgumentValue& right = condition.sides[1];
     if (right.kind == ArgumentValue::Kind::constant) {
       compute(left, high_half, 0);
-      branch(op, half(right.constant, high_half), yes, no);
-      return;
+      return {BPF_K, half(right.constant, high_half)};
     }
     compute(right, high_half, 0);
     if (left.parts.empty()) {
@@ -440,7 +448,7 @@ class TestEmitter {
       compute(left, high_half, 1);
       code_.emit(BPF_LDX | BPF_MEM, 0);
     }
-    branch(op | BPF_X, 0, yes, no);
+    return {BPF_X, 0};
   }
 
   static uint32_t half(uint64_t value, bool high_half) { return high_half ? high(value) : low(value); }
