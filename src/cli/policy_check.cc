@@ -92,9 +92,10 @@ Checked check_one(const std::string& name, const CheckOptions& wanted, const Hos
   const Result<Dialect> dialect = choose_dialect(name, wanted.dialect);
   if (!dialect.ok()) return mistake(dialect.error());
   checked.dialect = dialect.value();
-  Result<ParsedPolicy> parsed = load_whole_policy(name, policy_search());
+  Result<ParsedPolicy> parsed = load_whole_policy(name, policy_search(), wanted.dialect);
   if (!parsed.ok()) return mistake(parsed.take_error());
   checked.mistakes = std::move(parsed.value().mistakes);
+  checked.warnings = std::move(parsed.value().notes);
   if (!checked.mistakes.empty()) return checked;
 
   // What only shows when it is put on top of the default: limits that contradict each other, mounts, system calls.

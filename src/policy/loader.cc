@@ -6,12 +6,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <set>
 
 #include "base/sys.h"
 #include "base/text.h"
+#include "policy/dialect.h"
 #include "policy/kafel/kafel.h"
+#include "policy/nsjail/lower.h"
+#include "policy/nsjail/read.h"
 #include "policy/toml_document.h"
 
 namespace sbx {
@@ -25,8 +29,10 @@ bool ends_with(std::string_view text, std::string_view suffix) {
   return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
 }
 
-bool is_file_argument(std::string_view text) {
-  return text.find('/') != std::string_view::npos || ends_with(text, kSuffix);
+bool is_file_argument(const std::string& text) {
+  if (text.find('/') != std::string::npos || ends_with(text, kSuffix)) return true;
+  const Result<Dialect> dialect = choose_dialect(text, "");
+  return !dialect.ok() || dialect.value() != Dialect::native;
 }
 
 // "strict" for "policies/strict.toml"; "" when it is no such file.
@@ -129,8 +135,38 @@ Status read_kafel_file(const std::string& path, bool ours, const PolicySearch& s
   return {};
 }
 
+// The same for a text of nsjail's, whose relative paths begin where the caller stands.
+Result<ParsedPolicy> read_nsjail(const std::string& text, const std::string& shown, const PolicySearch& search) {
+  ParsedPolicy parsed;
+  Result<nsjail::Config> config = nsjail::parse_config(text, shown);
+  if (!config.ok()) {
+    parsed.mistakes.push_back(config.take_error());
+    return parsed;
+  }
+  nsjail::LowerInput input;
+  input.name = shown;
+  input.directory = SBX_TRY(sys::getcwd());
+  input.variable = [](const std::string& name) {
+    const char* value = ::getenv(name.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  };
+  input.read = [&](const std::string& path) -> Result<std::string> {
+    const std::string real = SBX_TRY(sys::realpath(path));
+    if (!search.workspace.empty() && path_is_under(real, search.workspace)) {
+      return Error(ErrorKind::policy, quoted(path) + " lies in the shared workspace, where the payload may have put it")
+          .with_hint("copy it to a place beside your own policies");
+    }
+    return read_policy_file(real, false);
+  };
+  nsjail::Lowered lowered = nsjail::to_policy(config.value(), input);
+  parsed.layer = std::move(lowered.layer);
+  parsed.mistakes = std::move(lowered.mistakes);
+  parsed.notes = std::move(lowered.notes);
+  return parsed;
+}
+
 Result<ParsedPolicy> load_file(const std::string& path, const std::string& shown, bool ours,
-                              const PolicySearch& search) {
+                              const PolicySearch& search, const std::string& wanted) {
   // Links are resolved before the file is opened, so that a link out of or into the workspace says what it is.
   const Result<std::string> real = sys::realpath(path);
   if (!real.ok() && real.error().errnum() == ENOENT) {
@@ -141,10 +177,12 @@ Result<ParsedPolicy> load_file(const std::string& path, const std::string& shown
                                  : "did you mean --policy " + guess + "?");
   }
   if (!real.ok()) return Error(ErrorKind::policy, real.error().text());
+  const Dialect dialect = SBX_TRY(choose_dialect(path, wanted));
   const std::string text = SBX_TRY(read_policy_file(real.value(), ours));
-  ParsedPolicy parsed = parse_whole_native_toml(text, shown);
+  ParsedPolicy parsed = dialect == Dialect::nsjail ? SBX_TRY(read_nsjail(text, shown, search)) : parse_whole_native_toml(text, shown);
   parsed.layer.may_only_tighten = !search.workspace.empty() && path_is_under(real.value(), search.workspace);
   look_up_sources(parsed.layer);
+  if (dialect != Dialect::native) return parsed;
   if (Status status = read_kafel_file(real.value(), ours, search, parsed.layer); !status.ok()) parsed.mistakes.push_back(status.take_error());
   return parsed;
 }
@@ -171,10 +209,10 @@ Result<PolicyLayer> load_policy(const std::string& name_or_file, const PolicySea
   return std::move(parsed.layer);
 }
 
-Result<ParsedPolicy> load_whole_policy(const std::string& name_or_file, const PolicySearch& search) {
+Result<ParsedPolicy> load_whole_policy(const std::string& name_or_file, const PolicySearch& search, const std::string& dialect) {
   if (name_or_file.empty()) return Error(ErrorKind::usage, "an empty policy name").with_hint("try --policy strict");
   if (name_or_file.find('\0') != std::string::npos) return Error(ErrorKind::usage, "a policy name with a zero byte");
-  if (is_file_argument(name_or_file)) return load_file(name_or_file, name_or_file, false, search);
+  if (is_file_argument(name_or_file)) return load_file(name_or_file, name_or_file, false, search, dialect);
 
   const std::string& name = name_or_file;
   // Not "default": the first layer of every run is the built-in one, whatever lies in a folder.
@@ -182,7 +220,7 @@ Result<ParsedPolicy> load_whole_policy(const std::string& name_or_file, const Po
     const std::string path = join_path(search.config_directory, name + std::string(kSuffix));
     if (sys::lstat(path).ok()) {
       SBX_TRY(check_folder(search.config_directory));
-      return load_file(path, path, true, search);
+      return load_file(path, path, true, search, "native");
     }
   }
   if (const std::string_view* text = embedded_file(std::string(kBuiltinFolder) + "/" + name + std::string(kSuffix)))

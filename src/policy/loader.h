@@ -30,7 +30,8 @@ struct PolicySearch {
 // Names that load_policy knows: built-in ones and the user's, sorted.
 std::vector<std::string> policy_names(const PolicySearch& search);
 
-// NAME (of the user's folder first, then built-in) or FILE (anything with a '/' or ending in .toml).
+// NAME (of the user's folder first, then built-in) or FILE (anything with a '/', or with an extension that a dialect claims;
+// policy/dialect.h).
 // Errors: policy with did-you-mean over the names; the parse error with line and column.
 Result<PolicyLayer> load_policy(const std::string& name_or_file, const PolicySearch& search);
 Result<PolicyLayer> parse_native_toml(std::string_view text, const std::string& name);
@@ -42,10 +43,12 @@ Result<PolicyLayer> parse_native_section(const TomlValue& table, const std::stri
 struct ParsedPolicy {
   PolicyLayer layer;
   std::vector<Error> mistakes;
+  std::vector<std::string> notes;  // what a text of another dialect says and this use of it leaves aside
 };
 ParsedPolicy parse_whole_native_toml(std::string_view text, const std::string& name);
 // The same for NAME or FILE, as load_policy finds it. Errors: there is no such policy, or it cannot be read.
-Result<ParsedPolicy> load_whole_policy(const std::string& name_or_file, const PolicySearch& search);
+// `dialect`: as choose_dialect() takes it.
+Result<ParsedPolicy> load_whole_policy(const std::string& name_or_file, const PolicySearch& search, const std::string& dialect = "");
 
 // All languages: the user's own, CONFIG/sbx/policies/lang/*.toml, then the embedded ones that they do not replace; each by
 // name. With `mention` (a name, an
