@@ -154,7 +154,7 @@ class JailBuilder {
       const void* value = field.read(&config_, 0);
       if (value == nullptr) continue;
       if (field.type != FieldType::message && value_text(field, value) == default_text(field, config_schema())) continue;
-      return problem(ErrorKind::unsupported, std::string("'") + field.name + "' is read, and not in this version", origin(name))
+      return problem(ErrorKind::unsupported, std::string("'") + field.name + "' is not in this version", origin(name))
           .with_hint("docs/nsjail.md lists the differences; without it the jail has a network of its own with nothing but lo");
     }
     return {};

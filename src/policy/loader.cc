@@ -16,6 +16,7 @@
 #include "policy/kafel/kafel.h"
 #include "policy/nsjail/lower.h"
 #include "policy/nsjail/read.h"
+#include "policy/nsjail/review.h"
 #include "policy/toml_document.h"
 
 namespace sbx {
@@ -160,7 +161,9 @@ Result<ParsedPolicy> read_nsjail(const std::string& text, const std::string& sho
   };
   nsjail::Lowered lowered = nsjail::to_policy(config.value(), input);
   parsed.layer = std::move(lowered.layer);
-  parsed.mistakes = std::move(lowered.mistakes);
+  parsed.mistakes = std::move(lowered.wrong);
+  parsed.elsewhere = std::move(lowered.mistakes);
+  parsed.risks = nsjail::review(config.value());
   parsed.notes = std::move(lowered.notes);
   return parsed;
 }
@@ -206,6 +209,7 @@ std::vector<std::string> policy_names(const PolicySearch& search) {
 Result<PolicyLayer> load_policy(const std::string& name_or_file, const PolicySearch& search) {
   ParsedPolicy parsed = SBX_TRY(load_whole_policy(name_or_file, search));
   if (!parsed.mistakes.empty()) return std::move(parsed.mistakes.front());
+  if (!parsed.elsewhere.empty()) return std::move(parsed.elsewhere.front());
   return std::move(parsed.layer);
 }
 

@@ -682,3 +682,118 @@ def cannot_listen(t):
 def daemon(t):
     t.expect(nsjail(t, "-d", "-l", "log.txt", "-c", "/", "--", "/bin/sh", "-c", "echo nobody hears"), out="")
     t.wait_until(lambda: (t.dir / "log.txt").exists() and "exited with status: 0" in (t.dir / "log.txt").read_text(), 10, "the log of the daemon")
+
+
+# ---- the examples
+
+EXAMPLES = harness.ROOT / "policies" / "examples" / "nsjail"
+
+
+def example(t, name):
+    """A copy that the identity under test can read."""
+    return t.file(name, (EXAMPLES / name).read_text())
+
+
+@case("the example for Python runs snippets from stdin and the command line, here and as a policy, and holds its limits", needs="python")
+def python_example(t):
+    path = example(t, "python.cfg")
+    t.expect(nsjail(t, "-C", path, stdin=b"print(6 * 7)"), out="42\n")
+    run = lambda code: nsjail(t, "-C", path, "--", "python3", "-I", "-c", code)
+    t.expect(run("import os; print(os.getuid(), os.listdir('/tmp'), os.environ.get('HOME'))"), out="65534 [] None\n")
+    t.expect(run("open('/tmp/x', 'w').write('x' * (5 << 20))"), status=(1, 153))
+    t.expect(run("x = b'x' * (2 << 30)"), status=1, err="MemoryError")
+    if not t.is_root:  # whom RLIMIT_NPROC does not hold
+        t.expect(run("import os; [os.fork() for _ in range(6)]"), err="Resource temporarily unavailable", status=None)
+    t.expect(run("import socket; socket.create_connection(('192.0.2.1', 80), 1)"), status=1, err="unreachable")
+    t.expect(run("import ctypes; L = ctypes.CDLL(None, use_errno=True); print(L.unshare(0x10000000), ctypes.get_errno())"), out="-1 1\n")
+    t.expect(run("while True: pass"), status=137)
+    as_policy = t.sbx("exec", "--policy", path, "--", "/usr/bin/python3", "-I", "-c", "print(6 * 7); print(open('/etc/hostname').read())")
+    t.expect(as_policy, out="42\npython\n\n")
+    t.expect(t.sbx("policy", "check", path), out_match=": ok$")
+
+
+@case("the example for a challenge answers each connection with a program of its own, a few for one address")
+def ctf_example(t):
+    path = example(t, "ctf.cfg")
+    t.file("challenge/run", "#!/bin/sh\necho name?\nread name\necho hello $name, $(id -u), $(hostname 2>/dev/null || cat /etc/hostname 2>/dev/null)\n", 0o755)
+    server = Server(t, "--bindmount_ro", f"{t.dir}/challenge:/srv", "--", "/srv/run", config=path)
+    connections = [server.connect() for _ in range(4)]
+    for number, connection in enumerate(connections):
+        t.equal(connection.recv(6), b"name?\n")
+    t.equal(read_all(server.connect()), b"", "the fifth connection of one address")
+    for number, connection in enumerate(connections):
+        connection.sendall(b"%d\n" % number)
+        t.match(read_all(connection).decode(), rf"^hello {number}, 1000, ", "answer")
+    t.equal(server.stop(), 0)
+
+
+@case("the example for a compile service compiles with what the command line adds, and hides what it says", needs="g++")
+def compiler_example(t):
+    path = example(t, "compiler.cfg")
+    t.file("build/example.c", "#include <stdio.h>\nint main(void) { puts(\"built\"); return 3; }\n")
+    os.chmod(t.dir / "build", 0o777)
+    common = ["-C", path, "--time_limit=20", "--env=HOME=/app", "--cwd", "/app", "--bindmount", f"{t.dir}/build:/app"]
+    t.expect(nsjail(t, *common, "--", "/usr/bin/gcc", "-O2", "-o", "out", "example.c"), out="", err="^$")
+    t.expect(nsjail(t, *common, "--", "/app/out"), status=3, out="built\n")
+    t.expect(nsjail(t, *common, "--", "/bin/sh", "-c", "ls /usr/share | wc -l; id -un; touch /usr/x"), status=1, out="0\ncompiler\n")
+    t.expect(t.sbx("exec", "--policy", path, "--", "/usr/bin/gcc", "--version"), out_match=r"^gcc")
+
+
+@case("the example for a judge tells right, slow, crashed and forbidden programs apart", needs="g++")
+def judge_example(t):
+    path = example(t, "judge.cfg")
+    t.file("s.c", r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <sys/socket.h>
+int main(void) {
+  int n = 0;
+  if (scanf("%d", &n) != 1) return 2;
+  if (n == 1) for (;;) {}
+  if (n == 2) *(volatile int*)0 = 1;
+  if (n == 3) return socket(AF_INET, SOCK_STREAM, 0) < 0;
+  if (n == 4) return fork() < 0;
+  printf("%d\n", 2 * n);
+  return 0;
+}
+""")
+    t.expect(t.run(["gcc", "-O1", "-o", "solution", "s.c"]))
+    judge = lambda word: nsjail(t, "-C", path, "--bindmount_ro", f"{t.dir}/solution:/solution", stdin=word)
+    t.expect(judge(b"21"), out="42\n", err="^$")
+    t.expect(judge(b"x"), status=2)
+    for word, status in ((b"1", 137), (b"2", 139), (b"3", 159), (b"4", 159)):
+        t.expect(judge(word), status=status, out="", err="^$")
+    done = t.sbx("exec", "--policy", path, "--mount", f"{t.dir}/solution:/solution", "--", "/solution", stdin=b"21")
+    t.expect(done, out="42\n")
+
+
+# ---- as policies of sbx
+
+@case("a configuration is a policy of run and exec: its mounts, limits and filter, nothing else of the host, sbx's places on top")
+def as_policy(t):
+    path = t.file("jail.cfg", VIEW + 'hostname: "named" time_limit: 1 mount { dst: "/etc/motd" src_content: "hello\\n" } envar: "A=b" envar: "C" mount_proc: true')
+    done = t.sbx("exec", "--policy", path, "--", "/bin/sh", "-c", "cat /etc/hostname /etc/motd; echo $A $C $HOME; ulimit -n; ls -d /opt /root 2>/dev/null; ls /usr >/dev/null && echo usr", env={"C": "c"})
+    t.expect(done, status=0, out="named\nhello\nb c /home/sandbox\n32\nusr\n")
+    t.expect(t.sbx("exec", "--policy", path, "--", "/bin/sleep", "20"), status=124)
+    t.expect(t.sbx("exec", "--policy", path, "--time", "5s", "--open-files", "64", "--", "/bin/sh", "-c", "ulimit -n"), out="64\n")
+    filtered = t.file("filtered.cfg", VIEW + 'seccomp_string: "ERRNO(13) { mkdir, mkdirat } DEFAULT ALLOW"')
+    t.expect(t.sbx("exec", "--policy", filtered, "--", "/bin/mkdir", "/tmp/x"), status=1, err="Permission denied")
+    t.expect(t.sbx("exec", "--policy", path, "--", "/bin/mkdir", "/tmp/x"))
+
+
+@case("what no sandbox of sbx can be is refused by line as a policy, and told by policy check, which names risks in nsjail's words")
+def checked(t):
+    path = t.file("jail.cfg", VIEW + 'clone_newpid: false\nmount { src: "/" dst: "/host" is_bind: true rw: true }\nkeep_env: true\n')
+    t.expect(t.sbx("exec", "--policy", path, "--", "/bin/true"), status=2, err=r"jail.cfg:8:15: 'clone_newpid'")
+    done = t.sbx("policy", "check", path)
+    t.expect(done, status=1, out_match=r"jail.cfg:8:15: warning: as a policy of run and exec it is refused: 'clone_newpid'")
+    t.match(done.text, r"jail.cfg:9:7: high: whole-host: .* reads and changes .*; fix: mount what it needs", "risks")
+    t.match(done.text, r"jail.cfg:10:11: medium: secret-variable: .*; fix: name those that it needs: envar:", "risks")
+    t.expect(t.sbx("policy", "check", "--fail-on", "never", path))
+    bad = t.file("bad.cfg", 'hostname: "x"\nbogus: 1\n')
+    t.expect(t.sbx("policy", "check", bad), status=2, out_match=r'bad.cfg:2:1: error: unknown field "bogus"')
+    t.expect(t.sbx("exec", "--policy", bad, "--", "/bin/true"), status=2, err=r'bad.cfg:2:1: unknown field "bogus"')
+    odd = t.file("odd.txt", VIEW)
+    t.expect(t.sbx("policy", "check", "--dialect", "nsjail", odd), out_match="odd.txt: ok$")
+    t.expect(t.sbx("policy", "check", odd), status=2)

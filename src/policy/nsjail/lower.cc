@@ -52,7 +52,7 @@ class Lowering {
       if (value == nullptr || starts_with(field.name, "macvlan_vs_")) continue;
       if (std::string_view(field.name) == "user_net" && config_.user_net->origins.has("enable") && !config_.user_net->enable) continue;
       if (field.type != FieldType::message && value_text(field, value) == default_text(field, config_schema())) continue;
-      mistake(std::string("'") + field.name + "' is read, and not in this version", origin(field.name));
+      mistake(std::string("'") + field.name + "' is not in this version", origin(field.name));
     }
     const auto must = [&](bool good, const char* field, const char* what) {
       if (!good) mistake(std::string("'") + field + "': " + what, origin(field), "sbx nsjail -C runs it as it is");
@@ -117,7 +117,7 @@ class Lowering {
     number("limits.cpu_time", "rlimit_cpu", config_.rlimit_cpu_type, Millis{static_cast<int64_t>(std::min<uint64_t>(config_.rlimit_cpu, 31'622'400)) * 1000});
     if (config_.rlimit_nproc_type == RlimitType::value) set("limits.pids", config_.rlimit_nproc, "rlimit_nproc");
     for (const char* field : {"rlimit_as", "rlimit_core", "rlimit_stack", "rlimit_memlock", "rlimit_rtprio", "rlimit_msgqueue"}) {
-      if (config_.origins.has(field)) note(std::string(field) + " is not set: sbx holds memory as a whole (limits.memory), and no cores are written", origin(field));
+      if (config_.origins.has(field)) note(std::string(field) + " is not set: sbx holds the memory of all together (limits.memory), and writes no cores", origin(field));
     }
     if (config_.cgroup_mem_max != 0) set("limits.memory", Bytes{config_.cgroup_mem_max}, "cgroup_mem_max");
     if (config_.cgroup_pids_max != 0) set("limits.pids", config_.cgroup_pids_max, "cgroup_pids_max");
@@ -164,7 +164,7 @@ class Lowering {
     }
     Result<SyscallRules> rules = kafel::compile(text, options);
     if (!rules.ok()) {
-      out_.mistakes.push_back(rules.take_error());
+      out_.wrong.push_back(rules.take_error());
       return;
     }
     // As a native policy's seccomp.kafel: it decides about every call.
@@ -219,6 +219,7 @@ class Lowering {
   }
 
   void tmpfs(const Mount& mount, const std::string& target, const std::string& from) {
+    if (mount.noexec) return mistake("noexec of a tmpfs is not held in a sandbox of sbx", from, "hardening.writable_noexec of a native policy closes every writable place");
     if (!mount.rw) {
       out_.layer.mounts.push_back(DirOp{target, 0755});  // nothing could be put into it
       return;

@@ -24,7 +24,8 @@ struct LowerInput {
 
 struct Lowered {
   PolicyLayer layer;
-  std::vector<Error> mistakes;
+  std::vector<Error> wrong;     // whatever is made of the text: a filter that does not compile
+  std::vector<Error> mistakes;  // no sandbox of sbx can have it
   std::vector<std::string> notes;  // "jail.cfg:3:1: note: …"
 };
 
