@@ -14,7 +14,7 @@
 #   make deb tarball          packages, in dist/ with SHA256SUMS; make test-packages: installs and removes them in throw-away
 #                             roots; make test-guest-packages: in virtual machines
 #   make install PREFIX=/usr/local DESTDIR=
-#   make reference            docs/commands.md, docs/policy-keys.md, docs/guide/09-troubleshooting.md and docs/schema/policy-v1.json anew, from the tables
+#   make reference            docs/commands.md, docs/policy-keys.md, docs/guide/09-troubleshooting.md, docs/nsjail-fields.md and docs/schema/policy-v1.json anew, from the tables
 #   make lint asan bench fuzz clean
 #   make WERROR=ON …          warnings are errors; CHECK_SKIPS=1: only the cases of tests/expected-skips*.txt may be skipped
 
@@ -116,6 +116,7 @@ reference: build
 	@build/sbx help --format keys > docs/policy-keys.md
 	@build/sbx help --format schema > docs/schema/policy-v1.json
 	@build/sbx help --format hints > docs/guide/09-troubleshooting.md
+	@build/sbx help --format nsjail > docs/nsjail-fields.md
 
 # clang-tidy with the short list of .clang-tidy, every finding an error.
 lint:

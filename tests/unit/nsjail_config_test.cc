@@ -1,12 +1,18 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 #include <string>
 
+#include "policy/kafel/kafel.h"
 #include "policy/nsjail/flags.h"
+#include "policy/nsjail/lower.h"
 #include "policy/nsjail/read.h"
+#include "policy/nsjail/reference.h"
+#include "policy/nsjail/review.h"
 #include "policy/nsjail/schema.h"
 
 using namespace sbx;
@@ -283,4 +289,124 @@ TEST_CASE("every flag sets a field that exists, and every number has its range")
   }
   CHECK(names.size() >= 104);
   CHECK(usage_text("nsjail").find("Usage: nsjail [options] -- path_to_command [args]") == 0);
+}
+
+// ---- as a policy of run and exec
+
+namespace {
+
+Lowered lowered(const std::string& text, std::map<std::string, std::string> variables = {}) {
+  LowerInput input;
+  input.name = "j.cfg";
+  input.directory = "/work";
+  input.variable = [variables](const std::string& name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  };
+  input.read = [](const std::string& path) { return path == "/work/p.kafel" ? Result<std::string>("DEFAULT ALLOW") : Result<std::string>(Error(ErrorKind::usage, "no " + path)); };
+  return to_policy(parsed(text), input);
+}
+std::string said(const Lowered& policy, const char* key) {
+  const auto found = policy.layer.values.find(key);
+  return found == policy.layer.values.end() ? "" : format_value(*find_key(key), found->second.value) + " (" + found->second.origin + ")";
+}
+
+}  // namespace
+
+TEST_CASE("a configuration without a word is nsjail's defaults, on an empty root") {
+  const Lowered policy = lowered("# nothing");
+  CHECK(policy.wrong.empty());
+  CHECK(policy.mistakes.empty());
+  CHECK(said(policy, "limits.time") == "10m (j.cfg: nsjail's default time_limit)");
+  CHECK(said(policy, "limits.file_size") == "1M (j.cfg: nsjail's default rlimit_fsize)");
+  CHECK(said(policy, "limits.open_files") == "32 (j.cfg: nsjail's default rlimit_nofile)");
+  CHECK(said(policy, "limits.cpu_time") == "10m (j.cfg: nsjail's default rlimit_cpu)");
+  CHECK(said(policy, "sandbox.hostname") == "NSJAIL (j.cfg: nsjail's default hostname)");
+  CHECK(said(policy, "fs.root") == "empty (j.cfg: nsjail's default mount)");
+  CHECK(said(policy, "net.mode") == "none (j.cfg: nsjail's default clone_newnet)");
+  CHECK(said(policy, "limits.memory").empty());
+}
+
+TEST_CASE("what a policy can say is said exactly") {
+  const Lowered policy = lowered(
+      "time_limit: 0 rlimit_fsize_type: INF rlimit_nproc: 5 rlimit_nproc_type: VALUE cgroup_mem_max: 67108864 max_cpus: 2 clone_newnet: false skip_setsid: true\n"
+      "uidmap { inside_id: \"7\" } cap: \"CAP_CHOWN\" envar: \"A=b\" envar: \"C\" seccomp_policy_file: \"p.kafel\"\n"
+      "mount { src: \"x\" prefix_src_env: \"P\" dst: \"a/../b\" is_bind: true rw: true noexec: true mandatory: false }\n"
+      "mount { dst: \"/t\" fstype: \"tmpfs\" options: \"size=1m,nr_inodes=1k,mode=700\" rw: true } mount { dst: \"/f\" src_content: \"c\" } mount { src: \"t\" dst: \"/l\" is_symlink: true }\n"
+      "mount { dst: \"/proc\" fstype: \"proc\" } mount { src: \"/dev/null\" dst: \"/dev/null\" is_bind: true rw: true }", {{"P", "/host/"}});
+  CHECK(policy.wrong.empty());
+  CHECK(policy.mistakes.empty());
+  CHECK(said(policy, "limits.time") == "none (j.cfg:1:13)");
+  CHECK(said(policy, "limits.file_size") == "none (j.cfg:1:34)");
+  CHECK(said(policy, "limits.pids") == "5 (j.cfg:1:52)");
+  CHECK(said(policy, "limits.memory").find("64M") == 0);
+  CHECK(said(policy, "limits.cpus").find("2 ") == 0);
+  CHECK(said(policy, "net.mode").find("host") == 0);
+  CHECK(said(policy, "sandbox.new_session").find("false") == 0);
+  CHECK(said(policy, "sandbox.uid") == "7 (j.cfg:2:8)");
+  CHECK(policy.layer.kafel.has_value());
+  REQUIRE(policy.layer.mounts.size() == 4);
+  const auto& bind = std::get<BindOp>(policy.layer.mounts[0]);
+  CHECK(bind.source == "/host/x");
+  CHECK(bind.target == "/b");
+  CHECK_FALSE(bind.read_only);
+  CHECK(bind.no_exec);
+  CHECK(bind.optional);
+  CHECK(bind.origin == "j.cfg:3:7");
+  CHECK(std::get<TmpfsOp>(policy.layer.mounts[1]) == TmpfsOp{"/t", Bytes{1 << 20}, 1024, 0700});
+  CHECK(std::get<FileOp>(policy.layer.mounts[2]).content == "c");
+  CHECK(std::get<SymlinkOp>(policy.layer.mounts[3]).text == "t");
+}
+
+TEST_CASE("what no sandbox can have is a mistake with its place, never weaker") {
+  for (const char* text : {"clone_newuser: false", "clone_newns: false", "clone_newpid: false", "keep_caps: true", "keep_env: true", "disable_no_new_privs: true", "pass_fd: 3",
+                           "user_net { }", "iface_own: \"e\"", "uidmap { count: 2 }", "gidmap { use_newidmap: true }", "uidmap { } uidmap { }", "mount { src: \"/\" dst: \"/\" is_bind: true }",
+                           "mount { dst: \"/x\" fstype: \"sysfs\" }", "mount { dst: \"/x\" fstype: \"tmpfs\" noexec: true rw: true }", "mount { dst: \"/x\" src_content: \"c\" rw: true }",
+                           "mount { src: \"x\" prefix_src_env: \"NOT\" dst: \"/x\" is_bind: true }", "mount { dst: \"/x\" fstype: \"tmpfs\" options: \"huge=always\" rw: true }",
+                           "seccomp_policy_file: \"none\"", "rlimit_nofile: 1", "disable_tsc: true"}) {
+    const Lowered policy = lowered(text);
+    REQUIRE_MESSAGE(policy.mistakes.size() == 1, text);
+    CHECK_MESSAGE(policy.mistakes[0].origin().find("j.cfg:1:") == 0, text);
+  }
+  CHECK(lowered("seccomp_string: \"nonsense\"").wrong.size() == 1);
+  CHECK(lowered("user_net { enable: false }").mistakes.empty());
+}
+
+// ---- what is risky
+
+TEST_CASE("risks are named with the field's place and a fix in nsjail's words; a careful configuration has none") {
+  const auto names = [](const std::string& text) {
+    std::set<std::string> found;
+    const std::vector<std::string> known = risk_names();
+    for (const Risk& risk : review(parsed(text))) {
+      CHECK_MESSAGE(std::find(known.begin(), known.end(), risk.name) != known.end(), risk.name);
+      CHECK_FALSE(risk.fix.empty());
+      found.insert(risk.name);
+    }
+    return found;
+  };
+  CHECK(names("cgroup_mem_max: 1 cgroup_pids_max: 1 seccomp_string: \"ALLOW { read } DEFAULT KILL\"").empty());
+  CHECK(names("# nothing") == std::set<std::string>{"no-filter", "no-memory-limit", "no-process-limit"});
+  for (const auto& [text, name] : std::vector<std::pair<std::string, std::string>>{
+           {"mount { src: \"/\" dst: \"/\" is_bind: true }", "whole-host"}, {"mount { src: \"/var/run/docker.sock\" dst: \"/s\" is_bind: true }", "control-socket"},
+           {"mount { src: \"/usr\" dst: \"/usr\" is_bind: true rw: true }", "writable-system"}, {"mount { src: \"/home/x\" dst: \"/x\" is_bind: true }", "home"},
+           {"mount { src: \"/srv\" dst: \"/x\" is_bind: true rw: true }", "set-uid-programs"}, {"skip_setsid: true", "terminal-injection"}, {"clone_newnet: false", "host-network"},
+           {"keep_caps: true", "capabilities"}, {"keep_env: true", "secret-variable"}, {"uidmap { outside_id: \"0\" }", "host-root"}, {"no_pivotroot: true", "chroot-only"},
+           {"disable_no_new_privs: true", "set-uid-programs"}, {"time_limit: 0", "no-time-limit"}, {"mode: LISTEN", "no-connection-limit"},
+           {"seccomp_string: \"DEFAULT ALLOW\"", "kernel-code"}, {"clone_newuser: false", "no-user-namespace"}, {"mount { dst: \"/proc\" fstype: \"proc\" rw: true }", "writable-proc"}}) {
+    CHECK_MESSAGE(names(text).count(name) == 1, text);
+  }
+  // The fix for a missing filter is a filter.
+  for (const Risk& risk : review(parsed("# nothing"))) {
+    if (risk.name != "no-filter") continue;
+    const size_t begin = risk.fix.find('"') + 1;
+    CHECK(kafel::compile(risk.fix.substr(begin, risk.fix.find('"', begin) - begin)).ok());
+  }
+}
+
+TEST_CASE("docs/nsjail-fields.md is written from the tables") {
+  std::ifstream file(std::string(SBX_SOURCE_DIR) + "/docs/nsjail-fields.md");
+  std::stringstream text;
+  text << file.rdbuf();
+  CHECK(text.str() == field_reference_markdown());
 }
