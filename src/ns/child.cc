@@ -139,22 +139,29 @@ long move_to(const Step& step, int tree, const char* target) noexcept {
   return call(SYS_move_mount, tree, "", place.fd, "", SBX_MOVE_MOUNT_F_EMPTY_PATH | SBX_MOVE_MOUNT_T_EMPTY_PATH);
 }
 
-long bind(const Step& step, int cloned_before) noexcept {
+long bind_at_place(const Step& step, int tree, uint32_t type, StepRun& run) noexcept;
+
+long bind(const Step& step, StepRun& run) noexcept {
   Closing source;
+  run.part = StepPart::open_source;
   if ((step.flags & kNoLinks) != 0) {
     const long opened = open_by(step.a, O_PATH, RESOLVE_NO_SYMLINKS);
     if (opened < 0) return opened;
     source.fd = static_cast<int>(opened);
   }
-  const long fd = cloned_before >= 0 ? cloned_before : clone_tree(step.a, source.fd);
+  const bool place = (step.flags & kMakePlace) != 0;
+  const long fd = step.fd < 0 ? clone_tree(step.a, source.fd) : place ? step.fd : run.kept[step.fd];
   if (fd < 0) return fd;
   const Closing tree{static_cast<int>(fd)};
-  if (step.n != 0 || step.m != 0) {
-    struct stat info {};
+  struct stat info {};
+  if (place || step.n != 0 || step.m != 0) {
     const long looked = call(SYS_newfstatat, tree.fd, "", &info, kAtEmptyPath);
     if (looked < 0) return looked;
-    if (info.st_dev != step.n || info.st_ino != step.m) return -ESTALE;
+    run.part = StepPart::stale_source;
+    if ((step.n != 0 || step.m != 0) && (info.st_dev != step.n || info.st_ino != step.m)) return -ESTALE;
   }
+  if (place) return bind_at_place(step, tree.fd, info.st_mode, run);
+  run.part = StepPart::act;
   const long restricted = set_attributes(tree.fd, step.attr, true);
   if (restricted < 0) return restricted;
   return move_to(step, tree.fd, step.b);
@@ -216,26 +223,342 @@ long copy_fd(const Step& step) noexcept {
   }
 }
 
-// ---- nsjail's mounts -------------------------------------------------------------------------------------------
+// ---- places: targets that are made where they do not exist --------------------------------------------------------
 
-// The new root lies over the old one: "/.." is the uppermost.
-long enter_root(const Step& step, long result) noexcept {
-  return result < 0 || (step.flags & kBecomesRoot) == 0 ? result : call(SYS_chdir, "/..");
+constexpr unsigned long kInRoot = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+enum class Node { existing, directory, file };
+
+// Beside a rename somewhere on the system the kernel may not be sure about a "..", and says EAGAIN.
+long open_place(const char* path, unsigned long flags) noexcept {
+  long fd = -EAGAIN;
+  for (int i = 0; i < 1000 && fd == -EAGAIN; ++i) fd = open_by(path, flags, kInRoot);
+  return fd;
+}
+
+// A path in pieces: each prefix that ends a component can be opened.
+struct Path {
+  char bytes[4096];
+  size_t size = 0;
+  explicit Path(const char* path) noexcept {
+    while (path[size] != '\0' && size < sizeof bytes) {
+      bytes[size] = path[size];
+      ++size;
+    }
+    too_long = size == sizeof bytes;
+    while (size > 0 && bytes[size - 1] == '/') --size;  // slashes at the end mean nothing
+    if (!too_long) bytes[size] = '\0';
+    name = size;
+    while (name > 0 && bytes[name - 1] != '/') --name;
+  }
+  size_t name = 0;  // where the last component begins
+  bool too_long = false;
+};
+
+// The directory that the last component of `path` lies in, made with all above it. Every component is made in a directory
+// that was found inside the new root, and is a single name: nothing outside can be made by it.
+long make_parents(Path& path, uint32_t mode) noexcept {
+  if (path.name == 0) return open_place(".", O_PATH | O_DIRECTORY);
+  path.bytes[path.name - 1] = '\0';
+  long parent = open_place(path.bytes[0] == '\0' ? "." : path.bytes, O_PATH | O_DIRECTORY);
+  path.bytes[path.name - 1] = '/';
+  if (parent != -ENOENT) return parent;
+  parent = open_place(".", O_PATH | O_DIRECTORY);
+  size_t at = 0;
+  while (parent >= 0) {
+    while (path.bytes[at] == '/') ++at;
+    if (at >= path.name) return parent;
+    size_t end = at;
+    while (path.bytes[end] != '/') ++end;
+    path.bytes[end] = '\0';
+    const long made = call(SYS_mkdirat, parent, path.bytes + at, mode);
+    call(SYS_close, parent);
+    if (made < 0 && made != -EEXIST) return made;
+    parent = open_place(path.bytes, O_PATH | O_DIRECTORY);
+    path.bytes[end] = '/';
+    at = end;
+  }
+  return parent;
+}
+
+long check_place(int fd, Node node, bool mount, StepRun& run) noexcept {
+  struct stat info {};
+  run.part = StepPart::look;
+  const long looked = call(SYS_newfstatat, fd, "", &info, kAtEmptyPath);
+  if (looked < 0) return looked;
+  if (mount && S_ISLNK(info.st_mode)) {
+    run.part = StepPart::symlink_place;
+    return -ELOOP;
+  }
+  if (node == Node::directory && !S_ISDIR(info.st_mode)) {
+    run.part = StepPart::not_a_directory;
+    return -ENOTDIR;
+  }
+  if (node == Node::file && S_ISDIR(info.st_mode)) {
+    run.part = StepPart::not_a_file;
+    return -EISDIR;
+  }
+  return 0;
+}
+
+// The place at `target` as an O_PATH descriptor. `mode` is what a directory or file gets that has to be made.
+long make_place(const Step& step, const char* target, Node node, uint32_t mode, bool mount, StepRun& run) noexcept {
+  long fd = -1;
+  if ((step.flags & kBelowBase) != 0) {
+    run.part = StepPart::place;
+    if (node == Node::directory) fd = call(SYS_mkdirat, run.base, target, mode);
+    if (node == Node::file) fd = call(SYS_mknodat, run.base, target, S_IFREG | mode, 0);
+    if (fd < 0 && fd != -EEXIST) return fd;
+    fd = call(SYS_openat, run.base, target, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0) run.part = StepPart::act;
+    return fd;
+  }
+  Path path(target);
+  run.part = StepPart::parents;
+  if (path.too_long) return -ENAMETOOLONG;
+  if (path.size == 0) {
+    path.bytes[0] = '.';
+    path.bytes[path.size = 1] = '\0';
+  }
+  fd = open_place(path.bytes, O_PATH | O_NOFOLLOW);
+  if (fd == -ENOENT) {
+    Closing parent;
+    fd = make_parents(path, step.parent_mode);
+    if (fd < 0) return fd;
+    parent.fd = static_cast<int>(fd);
+    run.part = StepPart::place;
+    if (node == Node::directory) fd = call(SYS_mkdirat, parent.fd, path.bytes + path.name, mode);
+    if (node == Node::file) fd = call(SYS_mknodat, parent.fd, path.bytes + path.name, S_IFREG | mode, 0);
+    if (fd < 0 && fd != -EEXIST) return fd;
+    fd = open_place(path.bytes, O_PATH | O_NOFOLLOW);
+    if (fd < 0) return fd;
+  } else if (fd < 0) {
+    return fd;
+  }
+  const long checked = check_place(static_cast<int>(fd), node, mount, run);
+  if (checked == 0) {
+    run.part = StepPart::act;
+    return fd;
+  }
+  call(SYS_close, fd);
+  return checked;
+}
+
+bool same_place(int first, int second) noexcept {
+  struct statx one {}, other {};
+  constexpr unsigned kWanted = STATX_INO | STATX_MNT_ID;
+  if (call(SYS_statx, first, "", kAtEmptyPath, kWanted, &one) < 0) return false;
+  if (call(SYS_statx, second, second == AT_FDCWD ? "." : "", kAtEmptyPath, kWanted, &other) < 0) return false;
+  return one.stx_ino == other.stx_ino && one.stx_mnt_id == other.stx_mnt_id;
+}
+
+// To be asked before something is mounted at the place; become_root() afterwards.
+bool is_root_place(const Step& step, int place) noexcept {
+  return (step.flags & kMaybeRoot) != 0 && same_place(place, AT_FDCWD);
+}
+
+// The old root is still "/", and new ones lie on it: "/.." is the uppermost.
+long become_root(StepRun& run) noexcept {
+  ++run.layers;
+  return call(SYS_chdir, "/..");
+}
+
+long attach_at_place(const Step& step, int tree, int place, StepRun& run) noexcept {
+  const bool root = is_root_place(step, place);
+  const long moved =
+      call(SYS_move_mount, tree, "", place, "", SBX_MOVE_MOUNT_F_EMPTY_PATH | SBX_MOVE_MOUNT_T_EMPTY_PATH);
+  if (moved < 0 || !root) return moved;
+  return become_root(run);
 }
 
 struct FdPath {  // "/proc/self/fd/N"
-  char text[32];
+  char text[32] = "/proc/self/fd/";
   explicit FdPath(int fd) noexcept {
-    constexpr char kStart[] = "/proc/self/fd/";
-    size_t at = 0;
-    for (; kStart[at] != '\0'; ++at) text[at] = kStart[at];
     char digits[12];
     size_t count = 0;
-    for (; count == 0 || fd != 0; fd /= 10) digits[count++] = static_cast<char>('0' + fd % 10);
+    do {
+      digits[count++] = static_cast<char>('0' + fd % 10);
+      fd /= 10;
+    } while (fd != 0);
+    size_t at = 14;
     while (count > 0) text[at++] = digits[--count];
     text[at] = '\0';
   }
 };
+
+long mount_at(const Step& step, StepRun& run) noexcept {
+  const long made = make_place(step, step.b, Node::directory, 0755, true, run);
+  if (made < 0) return made;
+  const Closing place{static_cast<int>(made)};
+  const bool root = is_root_place(step, place.fd);
+  const FdPath path(place.fd);
+  const long mounted = call(SYS_mount, step.a, path.text, step.a, step.attr, step.c);
+  if (mounted < 0) return mounted;
+  if (root) {
+    const long top = become_root(run);
+    if (top < 0) return top;
+  }
+  if ((step.flags & (kBecomesBase | kBecomesScratch)) == 0) return 0;
+  const long upon = open_place(step.b[0] == '\0' || root ? "." : step.b, O_RDONLY | O_DIRECTORY);
+  if (upon < 0) return upon;
+  if ((step.flags & kBecomesBase) != 0) {
+    if (run.base >= 0) call(SYS_close, run.base);
+    run.base = static_cast<int>(upon);
+    return 0;
+  }
+  run.scratch = static_cast<int>(step.n);
+  const Closing number{static_cast<int>(upon)};
+  return call(SYS_dup3, number.fd, run.scratch, O_CLOEXEC);
+}
+
+// Everything that can be read from `from` to the end of it.
+long pour(int from, int to) noexcept {
+  char buffer[16384];
+  for (;;) {
+    const long got = call(SYS_read, from, buffer, sizeof buffer);
+    if (got == -EINTR) continue;
+    if (got <= 0) return got;
+    for (long done = 0; done < got;) {
+      const long put = call(SYS_write, to, buffer + done, got - done);
+      if (put == -EINTR) continue;
+      if (put < 0) return put;
+      done += put;
+    }
+  }
+}
+
+long file_at_place(const Step& step, StepRun& run) noexcept {
+  Path path(step.a);
+  run.part = StepPart::parents;
+  if (path.too_long) return -ENAMETOOLONG;
+  long fd = make_parents(path, step.parent_mode);
+  if (fd < 0) return fd;
+  const Closing parent{static_cast<int>(fd)};
+  run.part = StepPart::place;
+  // O_NONBLOCK: a FIFO that nobody reads is an error, not a wait for ever.
+  const char* const name = path.size == 0 ? "." : path.bytes + path.name;
+  fd = call(SYS_openat, parent.fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK | O_CLOEXEC, step.mode);
+  if (fd < 0) return fd;
+  const Closing file{static_cast<int>(fd)};
+  run.part = StepPart::write;
+  const long poured = pour(step.fd, file.fd);
+  call(SYS_close, step.fd);
+  return poured;
+}
+
+long bind_data(const Step& step, int file, int place, StepRun& run) noexcept {
+  const long cloned = clone_tree("", file);
+  if (cloned < 0) return cloned;
+  const Closing tree{static_cast<int>(cloned)};
+  const long restricted = set_attributes(tree.fd, step.attr, true);
+  if (restricted < 0) return restricted;
+  return attach_at_place(step, tree.fd, place, run);
+}
+
+long data_at_place(const Step& step, StepRun& run) noexcept {
+  const long made = make_place(step, step.b, Node::file, 0444, true, run);
+  if (made < 0) return made;
+  const Closing place{static_cast<int>(made)};
+  run.part = StepPart::make_data;
+  // A name for as long as it takes: what has none cannot be bound.
+  static constexpr char kName[] = ".data";
+  const long opened = call(SYS_openat, run.scratch, kName, O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC, 0600);
+  if (opened < 0) return opened;
+  const Closing file{static_cast<int>(opened)};
+  long done = call(SYS_fchmod, file.fd, step.mode);
+  if (done >= 0) {
+    run.part = StepPart::write;
+    done = pour(step.fd, file.fd);
+    call(SYS_close, step.fd);
+  }
+  if (done >= 0) {
+    run.part = StepPart::act;
+    done = bind_data(step, file.fd, place.fd, run);
+  }
+  call(SYS_unlinkat, run.scratch, kName, 0);
+  return done;
+}
+
+long symlink_at_place(const Step& step, StepRun& run) noexcept {
+  long made;
+  if ((step.flags & kBelowBase) != 0) return call(SYS_symlinkat, step.b, run.base, step.a);
+  Path path(step.a);
+  run.part = StepPart::parents;
+  if (path.too_long) return -ENAMETOOLONG;
+  const long fd = make_parents(path, step.parent_mode);
+  if (fd < 0) return fd;
+  const Closing parent{static_cast<int>(fd)};
+  const char* const name = path.size == 0 ? "." : path.bytes + path.name;
+  run.part = StepPart::act;
+  made = call(SYS_symlinkat, step.b, parent.fd, name);
+  if (made != -EEXIST) return made;
+  // The same link again is fine.
+  char said[4096];
+  const long size = call(SYS_readlinkat, parent.fd, name, said, sizeof said - 1);
+  if (size < 0) {
+    run.part = size == -EINVAL ? StepPart::no_link : StepPart::act;
+    return size == -EINVAL ? -EEXIST : size;
+  }
+  said[size] = '\0';
+  long at = 0;
+  while (at < size && said[at] == step.b[at]) ++at;
+  if (at == size && step.b[at] == '\0') return 0;
+  run.part = StepPart::other_link;
+  for (at = 0; at < size && at < static_cast<long>(sizeof run.text) - 1; ++at) run.text[at] = said[at];
+  run.text[at] = '\0';
+  return -EEXIST;
+}
+
+long restrict_place(const Step& step, StepRun& run) noexcept {
+  const long made = make_place(step, step.a, Node::existing, 0, true, run);
+  if (made < 0) return made;
+  const Closing place{static_cast<int>(made)};
+  const long restricted = set_attributes(place.fd, step.attr, false);
+  if (restricted == -EINVAL) run.part = StepPart::no_mount;
+  return restricted;
+}
+
+long chmod_place(const Step& step, StepRun& run) noexcept {
+  run.part = StepPart::place;
+  const Path path(step.a);
+  if (path.too_long) return -ENAMETOOLONG;
+  const long opened = open_place(path.size == 0 ? "." : path.bytes, O_PATH | O_NOFOLLOW);
+  if (opened < 0) return opened;
+  const Closing place{static_cast<int>(opened)};
+  run.part = StepPart::act;
+  const FdPath self(place.fd);
+  return call(SYS_fchmodat, AT_FDCWD, self.text, step.mode);
+}
+
+// `tree` with `attributes` where all of its mounts take them, else as far as they do: submounts of a place that is no
+// boundary may refuse (locked flags of FUSE mounts, automounts that fail).
+long restrict_tree(const Step& step, int tree) noexcept {
+  const long restricted = set_attributes(tree, step.attr, true);
+  if (restricted >= 0 || (step.flags & kMayBeLocked) == 0) return restricted;
+  return set_attributes(tree, step.attr, false);
+}
+
+long bind_at_place(const Step& step, int tree, uint32_t type, StepRun& run) noexcept {
+  run.part = StepPart::attributes;
+  const long restricted = restrict_tree(step, tree);
+  if (restricted < 0) return restricted;
+  const long made = make_place(step, step.b, S_ISDIR(type) ? Node::directory : Node::file, S_ISDIR(type) ? 0755 : 0444, true, run);
+  if (made < 0) return made;
+  const Closing place{static_cast<int>(made)};
+  return attach_at_place(step, tree, place.fd, run);
+}
+
+long directory_at_place(const Step& step, StepRun& run) noexcept {
+  const long made = make_place(step, step.a, Node::directory, step.mode, false, run);
+  if (made < 0) return made;
+  call(SYS_close, made);
+  return 0;
+}
+
+// ---- nsjail's mounts -------------------------------------------------------------------------------------------
+
+long enter_root(const Step& step, long result, StepRun& run) noexcept {
+  return result < 0 || (step.flags & kBecomesRoot) == 0 ? result : become_root(run);
+}
 
 long file_system(const Step& step) noexcept {
   if ((step.flags & kResolveTarget) == 0) return call(SYS_mount, step.a, step.b, step.d, step.attr, step.c);
@@ -281,7 +604,8 @@ long keep(const Step& step, int (&kept)[kMaxKept]) noexcept {
 
 unsigned long noexec(const Step& step) noexcept { return (step.attr & SBX_MOUNT_ATTR_NOEXEC) != 0 ? MS_NOEXEC : 0; }
 
-long perform(const Step& step, int (&kept)[kMaxKept]) noexcept {
+long perform(const Step& step, StepRun& run) noexcept {
+  const bool place = (step.flags & kMakePlace) != 0;
   switch (step.kind) {
     case StepKind::tmpfs: {
       const long mounted = call(SYS_mount, "sbx", step.a, "tmpfs", MS_NOSUID | MS_NODEV | noexec(step), step.b);
@@ -290,12 +614,14 @@ long perform(const Step& step, int (&kept)[kMaxKept]) noexcept {
       // upper mount, and from here on relative paths are the new root's.
       return call(SYS_chdir, "/..");
     }
-    case StepKind::make_dir: return call(SYS_mkdirat, AT_FDCWD, step.a, step.mode);
-    case StepKind::make_symlink: return call(SYS_symlinkat, step.b, AT_FDCWD, step.a);
+    case StepKind::make_dir:
+      return place ? directory_at_place(step, run) : call(SYS_mkdirat, AT_FDCWD, step.a, step.mode);
+    case StepKind::make_symlink:
+      return place ? symlink_at_place(step, run) : call(SYS_symlinkat, step.b, AT_FDCWD, step.a);
     case StepKind::write_file: return write_file(step);
     case StepKind::write_to: return write_to(step);
-    case StepKind::copy_fd: return copy_fd(step);
-    case StepKind::bind: return enter_root(step, bind(step, step.fd < 0 ? -1 : kept[step.fd]));
+    case StepKind::copy_fd: return place ? file_at_place(step, run) : copy_fd(step);
+    case StepKind::bind: return enter_root(step, bind(step, run), run);
     case StepKind::clone_bind: return clone_bind(step);
     case StepKind::attach: return move_to(step, step.fd, step.b);
     case StepKind::proc:
@@ -308,13 +634,18 @@ long perform(const Step& step, int (&kept)[kMaxKept]) noexcept {
       return call(SYS_mount, "overlay", step.a, "overlay", MS_NOSUID | MS_NODEV | noexec(step), step.b);
     case StepKind::cgroup:
       return call(SYS_mount, "cgroup2", step.a, "cgroup2", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr);
-    case StepKind::open_keep: return keep(step, kept);
-    case StepKind::file_system: return enter_root(step, file_system(step));
+    case StepKind::open_keep: return keep(step, run.kept);
+    case StepKind::mount_at: return mount_at(step, run);
+    case StepKind::data: return data_at_place(step, run);
+    case StepKind::restrict: return restrict_place(step, run);
+    case StepKind::chmod: return chmod_place(step, run);
+    case StepKind::host_name: return call(SYS_sethostname, step.a, step.n);
+    case StepKind::file_system: return enter_root(step, file_system(step), run);
     case StepKind::content_bind: return content_bind(step);
     case StepKind::restrict_top: return restrict_top(step);
     case StepKind::keep_tree: {
       const long fd = clone_tree(step.a, -1);
-      if (fd >= 0) kept[step.n] = static_cast<int>(fd);
+      if (fd >= 0) run.kept[step.n] = static_cast<int>(fd);
       return fd;
     }
   }
@@ -327,18 +658,14 @@ bool tolerated(const Step& step, long result) noexcept {
   return (step.flags & kExistsIsFine) != 0 && result == -EEXIST;
 }
 
-// How many mounts have become the root by kBecomesRoot: so many lie on the old one.
-uint32_t make_view(const ChildPlan& plan, int (&kept)[kMaxKept]) noexcept {
-  uint32_t layers = 0;
+void make_view(const ChildPlan& plan, StepRun& run) noexcept {
   enter(plan, Stage::mounts);
   must(plan, call(SYS_mount, nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr), ~0u);
   for (uint32_t i = 0; i < plan.step_count; ++i) {
     plan.page->step = i;
-    const long result = perform(plan.steps[i], kept);
-    if (result < 0 && !tolerated(plan.steps[i], result)) fail(plan, result);
-    if (result >= 0 && (plan.steps[i].flags & kBecomesRoot) != 0) ++layers;
+    const long result = perform_step(plan.steps[i], run);
+    if (result < 0) fail(plan, result);
   }
-  return layers;
 }
 
 // ---- stages of init --------------------------------------------------------------------------------------------
@@ -389,18 +716,6 @@ void become_nobody_in_particular(const ChildPlan& plan) noexcept {
   must(plan, call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0));
   must(plan, call(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0));
   leave_if_orphaned(plan);
-}
-
-void bring_loopback_up(const ChildPlan& plan) noexcept {
-  enter(plan, Stage::loopback);
-  const long fd = call(SYS_socket, AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  must(plan, fd);
-  ifreq request{};
-  request.ifr_name[0] = 'l';
-  request.ifr_name[1] = 'o';
-  request.ifr_flags = IFF_UP | IFF_RUNNING;
-  must(plan, call(SYS_ioctl, fd, SIOCSIFFLAGS, &request));
-  call(SYS_close, fd);
 }
 
 int open_terminal(const ChildPlan& plan, int& master) noexcept {
@@ -716,14 +1031,13 @@ void take_identity(const ChildPlan& plan) noexcept {
 void change_root(const ChildPlan& plan) noexcept {
   const DirectPlan& direct = *plan.direct;
   if (direct.view) {
-    int kept[kMaxKept];
-    for (int& fd : kept) fd = -1;
-    const uint32_t layers = make_view(plan, kept);
+    StepRun run;
+    make_view(plan, run);
     enter(plan, Stage::pivot);
     if (direct.pivot) {
       must(plan, call(SYS_pivot_root, ".", "."));
       // The old root lies on ours now, and on it what came before the mount that became the root; the uppermost goes first.
-      for (uint32_t i = 0; i <= layers; ++i) must(plan, call(SYS_umount2, ".", MNT_DETACH));
+      for (uint32_t i = 0; i <= run.layers; ++i) must(plan, call(SYS_umount2, ".", MNT_DETACH));
     } else {
       must(plan, call(SYS_chroot, "."));
     }
@@ -820,6 +1134,24 @@ void reap(const ChildPlan& plan, long payload) noexcept {
 
 }  // namespace
 
+long perform_step(const Step& step, StepRun& run) noexcept {
+  run.part = StepPart::act;
+  const long result = perform(step, run);
+  return result < 0 && !tolerated(step, result) ? result : 0;
+}
+
+long bring_loopback_up() noexcept {
+  const long fd = call(SYS_socket, AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return fd;
+  ifreq request{};
+  request.ifr_name[0] = 'l';
+  request.ifr_name[1] = 'o';
+  request.ifr_flags = IFF_UP | IFF_RUNNING;
+  const long up = call(SYS_ioctl, fd, SIOCSIFFLAGS, &request);
+  call(SYS_close, fd);
+  return up;
+}
+
 [[noreturn]] void run_child(const ChildPlan& plan) noexcept {
   const uint64_t all = ~uint64_t{0};
   call(SYS_rt_sigprocmask, SIG_SETMASK, &all, nullptr, 8);
@@ -836,9 +1168,8 @@ void reap(const ChildPlan& plan, long payload) noexcept {
   enter_cgroup(plan);
   become_nobody_in_particular(plan);
 
-  int kept[kMaxKept];
-  for (int& fd : kept) fd = -1;
-  make_view(plan, kept);
+  StepRun run;
+  make_view(plan, run);
 
   enter(plan, Stage::pivot);
   must(plan, call(SYS_pivot_root, ".", "."));
@@ -853,11 +1184,14 @@ void reap(const ChildPlan& plan, long payload) noexcept {
     enter(plan, Stage::host_name);
     must(plan, call(SYS_sethostname, plan.hostname, plan.hostname_size));
   }
-  if (plan.loopback) bring_loopback_up(plan);
+  if (plan.loopback) {
+    enter(plan, Stage::loopback);
+    must(plan, bring_loopback_up());
+  }
 
   int master = -1;
   const int slave = plan.open_terminal ? open_terminal(plan, master) : -1;
-  hand_over(plan, kept, master);
+  hand_over(plan, run.kept, master);
 
   enter(plan, Stage::capabilities);
   bound_capabilities(plan, plan.keep_capabilities);
@@ -891,7 +1225,10 @@ void reap(const ChildPlan& plan, long payload) noexcept {
     enter(plan, Stage::host_name);
     must(plan, call(SYS_sethostname, plan.hostname, plan.hostname_size));
   }
-  if (plan.loopback) bring_loopback_up(plan);
+  if (plan.loopback) {
+    enter(plan, Stage::loopback);
+    must(plan, bring_loopback_up());
+  }
   connect_streams(plan, -1);
   enter(plan, Stage::working_directory);
   must(plan, call(SYS_chdir, plan.working_directory));

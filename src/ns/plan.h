@@ -53,7 +53,8 @@ enum class StepKind : uint32_t {
   write_file,    // a with content b[0..n], mode
   write_to,      // the existing file a gets b[0..n] written (a sysctl)
   copy_fd,       // a filled from fd, mode
-  bind,          // the host's `a` at `b`, attributes `attr`; device and inode must be n and m (0, 0: not compared)
+  bind,          // the host's `a` at `b`, attributes `attr`; device and inode must be n and m (0, 0: not compared);
+                 // with kMakePlace, where fd is not -1: it is the clone already
   clone_bind,    // `a`, already inside, at `b` with attributes `attr` (masks, private directories, self-binds)
   attach,        // the detached tree `fd` at b
   proc,          // at a with options b, read-only if `attr` says so
@@ -61,6 +62,12 @@ enum class StepKind : uint32_t {
   overlay,       // at a with options b
   cgroup,        // the cgroup v2 tree at a, read-only: from the root of our cgroup namespace down
   open_keep,     // opens directory a and keeps it in slot n for the hand-over
+  // What bwrap's operations need besides. Their target (b of mounts, else a) is a place: see kMakePlace.
+  mount_at,      // a file system of type `a` at b, mount(2) flags `attr`, options `c`
+  data,          // what can be read from fd, in a file without a name, bound at b with `attr`; mode
+  restrict,      // attributes `attr` for the mount at a alone
+  chmod,         // mode of a
+  host_name,     // a[0..n]
   // What nsjail's mounts need besides; targets as kResolveTarget says.
   file_system,   // type `d` from source a at b, mount(2) flags `attr`, options `c`
   content_bind,  // a file with content c[0..n], on a tmpfs of its own that nobody else sees, at b with `attr`; mode
@@ -77,7 +84,34 @@ enum StepFlags : uint32_t {
   kOverSelf = 8,        // bind the target over itself
   kNoLinks = 16,        // bind: no part of the source may be a link by now
   kMayFail = 32,        // a convenience, no protection: whatever the error, go on
-  kBecomesRoot = 1 << 16,  // bind, file_system: what was mounted at "." is the new root from here on
+  // The target is looked up in the new root as kResolveTarget says, and made where it does not exist: parents with
+  // `parent_mode`, itself as the step needs it. Its last component is never followed.
+  kMakePlace = 64,
+  kMaybeRoot = 128,     // the place may be the new root itself: what is mounted there becomes the new root
+  kBecomesBase = 256,   // mount_at: what was mounted is where the steps with kBelowBase work
+  kBelowBase = 512,     // the target is one name in that directory
+  kBecomesScratch = 1024,  // mount_at: this tmpfs holds the files of `data`; its descriptor becomes number n
+  kMayBeLocked = 2048,  // bind, with kMakePlace: attributes that a submount refuses are done without
+  kBecomesRoot = 4096,  // bind, file_system, without kMakePlace: what was mounted at "." is the new root from here on
+};
+
+// What a step was doing when it failed, for messages that tell them apart.
+enum class StepPart : uint32_t {
+  act,             // what the step is for
+  open_source,
+  stale_source,    // device or inode are not those that were seen before
+  parents,         // of the place
+  place,           // the place itself
+  look,            // at the place: its type
+  symlink_place,
+  not_a_directory,
+  not_a_file,
+  attributes,
+  make_data,       // the nameless file
+  write,
+  no_mount,        // restrict: nothing is mounted there
+  other_link,      // make_symlink: another link is there; what it says stands in StepRun::text
+  no_link,         // make_symlink: something else is there
 };
 
 struct Step {
@@ -93,7 +127,7 @@ struct Step {
   uint32_t mode = 0;
   int fd = -1;
   uint32_t op = 0;     // index of the operation in the spec that made this step, for messages
-  uint32_t pad = 0;
+  uint32_t parent_mode = 0;
 };
 static_assert(std::is_trivially_copyable_v<Step> && std::is_standard_layout_v<Step>);
 

@@ -149,6 +149,12 @@ class Lister {
       case StepKind::content_bind:
       case StepKind::keep_tree:
       case StepKind::restrict_top: return call("a step of nsjail's at " + word(step.b));
+      // bwrap's, which no plan of `run` and `exec` has.
+      case StepKind::mount_at:
+      case StepKind::data:
+      case StepKind::restrict:
+      case StepKind::chmod:
+      case StepKind::host_name: return call("a step of bwrap's at " + word(step.a));
     }
   }
 

@@ -18,8 +18,9 @@ MAY_INCLUDE = {
     "ns": ({"ns", "base"}, DATA_HEADERS),
     "seccomp": ({"seccomp", "base"}, DATA_HEADERS),
     "runtime": ({"runtime", "ns", "seccomp", "policy", "base"}, set()),
+    "bwrap": ({"bwrap", "runtime", "ns", "policy", "base"}, set()),
     "nsjail": ({"nsjail", "runtime", "ns", "seccomp", "policy", "base"}, set()),
-    "cli": ({"cli", "nsjail", "runtime", "ns", "seccomp", "policy", "base"}, set()),
+    "cli": ({"cli", "bwrap", "nsjail", "runtime", "ns", "seccomp", "policy", "base"}, set()),
     "tools": ({"seccomp", "policy", "base"}, set()),
 }
 GENERATED = {"version.h"}
