@@ -16,7 +16,7 @@
 #   make deb tarball          packages, in dist/ with SHA256SUMS; make test-packages: installs and removes them in throw-away
 #                             roots; make test-guest-packages: in virtual machines
 #   make install PREFIX=/usr/local DESTDIR=
-#   make reference            docs/commands.md, docs/policy-keys.md, docs/guide/09-troubleshooting.md and docs/schema/policy-v1.json anew, from the tables
+#   make reference            docs/commands.md, docs/policy-keys.md, docs/guide/09-troubleshooting.md, docs/nsjail-fields.md and docs/schema/policy-v1.json anew, from the tables
 #   make bench                start-up times and more against the goals of docs/performance.md: five minutes; make bench-quick: one
 #   make lint asan fuzz clean
 #   make WERROR=ON …          warnings are errors; CHECK_SKIPS=1: only the cases of tests/expected-skips*.txt may be skipped
@@ -126,6 +126,7 @@ reference: build
 	@build/sbx help --format keys > docs/policy-keys.md
 	@build/sbx help --format schema > docs/schema/policy-v1.json
 	@build/sbx help --format hints > docs/guide/09-troubleshooting.md
+	@build/sbx help --format nsjail > docs/nsjail-fields.md
 
 # clang-tidy with the short list of .clang-tidy, every finding an error; LINT_CHECKS takes some away.
 lint:

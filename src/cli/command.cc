@@ -8,6 +8,7 @@
 #include "bwrap/run.h"
 #include "cli/cmd_policy.h"
 #include "cli/output.h"
+#include "nsjail/nsjail.h"
 #include "policy/bwrap/parse.h"
 #include "runtime/program.h"
 #include "version.h"
@@ -22,6 +23,7 @@ constexpr Command kCommands[] = {
     {"doctor", "what this host allows, and what mends the rest", doctor_command, doctor_page},
     {"policy", "policies: list, show, check, explain, start a new one", policy_command, policy_page},
     {"bwrap", "bubblewrap's command line, carried out by sbx", bwrap_command, bwrap_page},
+    {"nsjail", "nsjail's command line and configurations, likewise", nsjail_command, nsjail_page},
 };
 
 // At most 24 lines: it shall be read at a glance.
@@ -100,13 +102,9 @@ int wrong_command(std::span<const std::string> words) {
 int dispatch(const std::vector<std::string>& words) {
   const std::string called = words.empty() ? "sbx" : base_name(words[0]);
   // As /proc/self/exe, which is how a program inside a sandbox starts the same bwrap again, the link's name is lost.
-  const bool renamed = called != "sbx" && words.size() > 1 && bwrap::is_option(words[1]);
+  const bool renamed = called != "sbx" && called != "nsjail" && words.size() > 1 && bwrap::is_option(words[1]);
   if (called == "bwrap" || renamed) return bwrap::run(words[0], {words.begin() + 1, words.end()});
-  if (called == "nsjail" || (words.size() > 1 && words[1] == "nsjail")) {
-    say_error(Error(ErrorKind::unsupported, "the command line of nsjail is not in this version")
-                  .with_hint("the same sandbox for any command: sbx exec -- CMD"));
-    return exit_code_for(ErrorKind::unsupported);
-  }
+  if (called == "nsjail") return nsjail::run({words.begin() + 1, words.end()}, words[0]);
   if (words.size() < 2) return print_or_fail(overview());
   const std::string& word = words[1];
   if (word == "--version" || word == "-V" || word == "version") return print_or_fail("sbx " SBX_VERSION "\n");

@@ -98,7 +98,19 @@ Checked check_one(const std::string& name, const CheckOptions& wanted, const Hos
   Result<ParsedPolicy> parsed = load_whole_policy(name, search);
   if (!parsed.ok()) return mistake(parsed.take_error());
   checked.mistakes = std::move(parsed.value().mistakes);
+  checked.warnings = std::move(parsed.value().notes);
   if (!checked.mistakes.empty()) return checked;
+  // A text of another dialect is whole if its own program can run it.
+  const bool foreign = checked.dialect != Dialect::native;
+  const auto no_policy = [&](const Error& error) {
+    const std::string& origin = error.origin();
+    std::string message = error.text();
+    if (!origin.empty() && starts_with(message, origin + ": ")) message.erase(0, origin.size() + 2);
+    checked.warnings.push_back((origin.empty() ? name : origin) + ": warning: as a policy of run and exec it is refused: " + message);
+  };
+  checked.risks = std::move(parsed.value().risks);
+  for (const Error& error : parsed.value().elsewhere) no_policy(error);
+  if (!parsed.value().elsewhere.empty()) return checked;
 
   // What only shows when it is put on top of the default: limits that contradict each other, mounts, system calls.
   runtime::RunRequest request;
@@ -107,6 +119,10 @@ Checked check_one(const std::string& name, const CheckOptions& wanted, const Hos
   request.dialect = wanted.dialect;
   request.allow_sensitive_mount = wanted.allow_sensitive_mount;
   Result<runtime::Inspection> inspected = runtime::inspect(request, facts);
+  if (!inspected.ok() && foreign) {
+    no_policy(inspected.error());
+    return checked;
+  }
   if (!inspected.ok()) return mistake(inspected.take_error());
   const SandboxSpec& spec = inspected.value().spec;
   if (spec.seccomp.enabled && spec.seccomp.builtin.empty()) {
@@ -119,6 +135,7 @@ Checked check_one(const std::string& name, const CheckOptions& wanted, const Hos
     if (bind == nullptr || bind->optional || bind->source_mode != 0) continue;
     checked.warnings.push_back(bind->origin + ": warning: there is no " + quoted_path(bind->source) + " on this host, and a run would fail; or optional = true");
   }
+  if (foreign) return checked;  // reviewed in its own words
   ReviewInput input;
   input.guarded = inspected.value().guarded;
   Result<std::vector<Risk>> risks = review(spec, facts, input);

@@ -85,7 +85,7 @@ void enter(const ChildPlan& plan, Stage stage) noexcept {
     page->error_detail = detail;
     page->error_stage = page->stage;
   }
-  leave(1);
+  leave(plan.direct != nullptr ? plan.direct->fail_status : 1);
 }
 
 void must(const ChildPlan& plan, long result, uint32_t detail = 0) noexcept {
@@ -150,7 +150,7 @@ long bind(const Step& step, StepRun& run) noexcept {
     source.fd = static_cast<int>(opened);
   }
   const bool place = (step.flags & kMakePlace) != 0;
-  const long fd = place && step.fd >= 0 ? step.fd : clone_tree(step.a, source.fd);
+  const long fd = step.fd < 0 ? clone_tree(step.a, source.fd) : place ? step.fd : run.kept[step.fd];
   if (fd < 0) return fd;
   const Closing tree{static_cast<int>(fd)};
   struct stat info {};
@@ -192,12 +192,12 @@ long clone_bind(const Step& step) noexcept {
   return move_to(step, tree.fd, (step.flags & kOverSelf) != 0 ? step.a : step.b);
 }
 
-long fill(long fd, const Step& step) noexcept {
+long fill(long fd, const char* content, uint64_t size) noexcept {
   if (fd < 0) return fd;
   const Closing file{static_cast<int>(fd)};
   uint64_t done = 0;
-  while (done < step.n) {
-    const long put = call(SYS_write, file.fd, step.b + done, step.n - done);
+  while (done < size) {
+    const long put = call(SYS_write, file.fd, content + done, size - done);
     if (put < 0) return put;
     done += static_cast<uint64_t>(put);
   }
@@ -209,11 +209,11 @@ constexpr unsigned long kNewFile = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_
 long write_file(const Step& step) noexcept {
   // An empty file, most often a place to mount on, needs no descriptor. mknod never follows a link either.
   if (step.n == 0) return call(SYS_mknodat, AT_FDCWD, step.a, S_IFREG | step.mode, 0);
-  return fill(call(SYS_openat, AT_FDCWD, step.a, kNewFile, step.mode), step);
+  return fill(call(SYS_openat, AT_FDCWD, step.a, kNewFile, step.mode), step.b, step.n);
 }
 
 long write_to(const Step& step) noexcept {
-  return fill(call(SYS_openat, AT_FDCWD, step.a, O_WRONLY | O_CLOEXEC), step);
+  return fill(call(SYS_openat, AT_FDCWD, step.a, O_WRONLY | O_CLOEXEC), step.b, step.n);
 }
 
 long copy_fd(const Step& step) noexcept {
@@ -559,6 +559,46 @@ long directory_at_place(const Step& step, StepRun& run) noexcept {
   return 0;
 }
 
+// ---- nsjail's mounts -------------------------------------------------------------------------------------------
+
+long enter_root(const Step& step, long result, StepRun& run) noexcept {
+  return result < 0 || (step.flags & kBecomesRoot) == 0 ? result : become_root(run);
+}
+
+long file_system(const Step& step) noexcept {
+  if ((step.flags & kResolveTarget) == 0) return call(SYS_mount, step.a, step.b, step.d, step.attr, step.c);
+  Closing place;
+  const long fd = open_target(step.b, O_PATH);
+  if (fd < 0) return fd;
+  place.fd = static_cast<int>(fd);
+  const FdPath path(place.fd);
+  return call(SYS_mount, step.a, path.text, step.d, step.attr, step.c);
+}
+
+// A tmpfs lies over everything for as long as the file is made and cloned: nobody finds it by a path.
+long content_bind(const Step& step) noexcept {
+  long result = call(SYS_mount, "sbx", "/", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0700");
+  if (result < 0) return result;
+  Closing tree;
+  result = fill(call(SYS_openat, AT_FDCWD, "/../content", kNewFile, step.mode), step.c, step.n);
+  if (result >= 0) {
+    result = clone_tree("/../content", -1);
+    tree.fd = static_cast<int>(result < 0 ? -1 : result);
+  }
+  const long away = call(SYS_umount2, "/..", MNT_DETACH);
+  if (result < 0) return result;
+  if (away < 0) return away;
+  result = set_attributes(tree.fd, step.attr, true);
+  return result < 0 ? result : move_to(step, tree.fd, step.b);
+}
+
+long restrict_top(const Step& step) noexcept {
+  const long fd = open_target(step.b, O_PATH);
+  if (fd < 0) return fd;
+  const Closing place{static_cast<int>(fd)};
+  return set_attributes(place.fd, step.attr, false);
+}
+
 long keep(const Step& step, int (&kept)[kMaxKept]) noexcept {
   const long fd = (step.flags & kResolveTarget) != 0 ? open_target(step.a, O_RDONLY | O_DIRECTORY)
                                                      : call(SYS_openat, AT_FDCWD, step.a, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -586,7 +626,7 @@ long perform(const Step& step, StepRun& run) noexcept {
     case StepKind::write_file: return write_file(step);
     case StepKind::write_to: return write_to(step);
     case StepKind::copy_fd: return place ? file_at_place(step, run) : copy_fd(step);
-    case StepKind::bind: return bind(step, run);
+    case StepKind::bind: return enter_root(step, bind(step, run), run);
     case StepKind::clone_bind: return clone_bind(step);
     case StepKind::attach: return move_to(step, step.fd, step.b);
     case StepKind::proc:
@@ -605,6 +645,14 @@ long perform(const Step& step, StepRun& run) noexcept {
     case StepKind::restrict: return restrict_place(step, run);
     case StepKind::chmod: return chmod_place(step, run);
     case StepKind::host_name: return call(SYS_sethostname, step.a, step.n);
+    case StepKind::file_system: return enter_root(step, file_system(step), run);
+    case StepKind::content_bind: return content_bind(step);
+    case StepKind::restrict_top: return restrict_top(step);
+    case StepKind::keep_tree: {
+      const long fd = clone_tree(step.a, -1);
+      if (fd >= 0) run.kept[step.n] = static_cast<int>(fd);
+      return fd;
+    }
   }
   return -EINVAL;
 }
@@ -639,7 +687,7 @@ void wait_for_supervisor(const ChildPlan& plan) noexcept {
   do {
     got = call(SYS_read, plan.hold_read, &go, 1);
   } while (got == -EINTR);
-  if (got != 1) leave(1);  // the supervisor is dead
+  if (got != 1) leave(plan.direct != nullptr ? plan.direct->fail_status : 1);  // the supervisor is dead
 }
 
 void enter_cgroup(const ChildPlan& plan) noexcept {
@@ -796,11 +844,11 @@ struct KernelSigaction {
   uint64_t mask;
 };
 
-void default_signals(const ChildPlan& plan) noexcept {
+void default_signals(const ChildPlan& plan, bool file_size_signal) noexcept {
   KernelSigaction action{};
   for (int signal = 1; signal < 65; ++signal) {
     // Exceeding the file size limit is to be EFBIG, which programs handle, not death.
-    action.handler = signal == SIGXFSZ ? SIG_IGN : SIG_DFL;
+    action.handler = signal == SIGXFSZ && !file_size_signal ? SIG_IGN : SIG_DFL;
     if (signal == SIGKILL || signal == SIGSTOP) continue;
     must(plan, call(SYS_rt_sigaction, signal, &action, nullptr, 8));
   }
@@ -893,6 +941,15 @@ struct Start {
   }
 };
 
+void set_rlimits(const ChildPlan& plan) noexcept {
+  enter(plan, Stage::rlimits);
+  for (uint32_t i = 0; i < plan.rlimit_count; ++i) {
+    plan.page->step = i;
+    const uint64_t pair[2] = {plan.rlimits[i].value, plan.rlimits[i].value};
+    must(plan, call(SYS_prlimit64, 0, plan.rlimits[i].resource, pair, nullptr));
+  }
+}
+
 [[noreturn]] void run_payload(const ChildPlan& plan, int slave) noexcept {
   enter(plan, Stage::session);
   if (plan.new_session) {
@@ -911,7 +968,7 @@ struct Start {
   if (plan.affinity != nullptr) must(plan, call(SYS_sched_setaffinity, 0, plan.affinity_bytes, plan.affinity));
   call(SYS_umask, 022);
   must(plan, call(SYS_chdir, plan.working_directory));
-  default_signals(plan);
+  default_signals(plan, false);
 
   enter(plan, Stage::capabilities);
   set_capabilities(plan, plan.keep_capabilities);
@@ -929,12 +986,7 @@ struct Start {
   must(plan, call(SYS_close_range, 3, ~0u, kCloseRangeCloexec));
 
   // After everything that opens descriptors: the numbers up to here are the supervisor's, not the payload's.
-  enter(plan, Stage::rlimits);
-  for (uint32_t i = 0; i < plan.rlimit_count; ++i) {
-    plan.page->step = i;
-    const uint64_t pair[2] = {plan.rlimits[i].value, plan.rlimits[i].value};
-    must(plan, call(SYS_prlimit64, 0, plan.rlimits[i].resource, pair, nullptr));
-  }
+  set_rlimits(plan);
 
   enter(plan, Stage::seccomp);
   const Start start(plan);
@@ -956,6 +1008,72 @@ struct Start {
     }
   }
   fail(plan, error, which);
+}
+
+// ---- without init (nsjail) ---------------------------------------------------------------------------------------
+
+void take_identity(const ChildPlan& plan) noexcept {
+  const DirectPlan& direct = *plan.direct;
+  enter(plan, Stage::identity);
+  if (direct.oom_score != nullptr) {
+    const long fd = call(SYS_openat, AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd >= 0) {  // a courtesy to the host, not a protection of it
+      call(SYS_write, fd, direct.oom_score, direct.oom_score_size);
+      call(SYS_close, fd);
+    }
+  }
+  call(SYS_keyctl, kKeyctlJoinSessionKeyring, nullptr);
+  if (direct.change_ids) {
+    // The capabilities are needed until the view stands, whichever ids we have.
+    must(plan, call(SYS_prctl, PR_SET_SECUREBITS, SECBIT_KEEP_CAPS | SECBIT_NO_SETUID_FIXUP, 0, 0, 0), 1);
+    must(plan, call(SYS_setresgid, plan.gid, plan.gid, plan.gid), 2);
+    const long groups = call(SYS_setgroups, direct.group_count, direct.groups);
+    if (direct.group_count != 0) must(plan, groups, 3);
+    must(plan, call(SYS_setresuid, plan.uid, plan.uid, plan.uid), 4);
+    must(plan, call(SYS_prctl, PR_SET_SECUREBITS, 0, 0, 0, 0), 1);
+  }
+  enter(plan, Stage::death_signal);
+  if (!direct.death_signal) return;
+  must(plan, call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0));
+  leave_if_orphaned(plan);
+}
+
+void change_root(const ChildPlan& plan) noexcept {
+  const DirectPlan& direct = *plan.direct;
+  if (direct.view) {
+    StepRun run;
+    make_view(plan, run);
+    enter(plan, Stage::pivot);
+    if (direct.pivot) {
+      must(plan, call(SYS_pivot_root, ".", "."));
+      // The old root lies on ours now, and on it what came before the mount that became the root; the uppermost goes first.
+      for (uint32_t i = 0; i <= run.layers; ++i) must(plan, call(SYS_umount2, ".", MNT_DETACH));
+    } else {
+      must(plan, call(SYS_chroot, "."));
+    }
+    must(plan, call(SYS_chdir, "/"));
+    if (plan.read_only_root) {
+      raw::mount_attr attr{};
+      attr.attr_set = SBX_MOUNT_ATTR_RDONLY;
+      must(plan, call(SYS_mount_setattr, AT_FDCWD, "/", 0, &attr, sizeof attr));
+    }
+  } else if (direct.chroot != nullptr) {
+    enter(plan, Stage::pivot);
+    must(plan, call(SYS_chroot, direct.chroot));
+  }
+}
+
+// Priorities and the like: what a program may have set for itself, too.
+void set_manners(const ChildPlan& plan) noexcept {
+  const DirectPlan& direct = *plan.direct;
+  enter(plan, Stage::affinity);
+  if (plan.affinity != nullptr) must(plan, call(SYS_sched_setaffinity, 0, plan.affinity_bytes, plan.affinity), 1);
+  if (direct.own_core) must(plan, call(SYS_prctl, 62 /* PR_SCHED_CORE, 5.14 */, 1, 0, 1, 0), 2);
+  if (direct.no_tsc) must(plan, call(SYS_prctl, PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0), 3);
+  if (direct.personality != 0) must(plan, call(SYS_personality, direct.personality), 4);
+  if (!direct.default_priority) call(SYS_setpriority, 0, 0, direct.priority);
+  enter(plan, Stage::session);
+  if (plan.new_session) must(plan, call(SYS_setsid));
 }
 
 // ---- init's life -----------------------------------------------------------------------------------------------
@@ -1098,6 +1216,58 @@ long bring_loopback_up() noexcept {
   must(plan, payload);
   if (payload == 0) run_payload(plan, slave);
   be_init(plan, payload);
+}
+
+[[noreturn]] void run_direct(const ChildPlan& plan) noexcept {
+  const DirectPlan& direct = *plan.direct;
+  const uint64_t all = ~uint64_t{0};
+  call(SYS_rt_sigprocmask, SIG_SETMASK, &all, nullptr, 8);
+  if (plan.hold_write >= 0) call(SYS_close, plan.hold_write);
+  call(SYS_umask, 0);
+  for (size_t i = 0; i < plan.wipe_size; ++i) {
+    plan.wipe[i] = '\0';
+    __asm__ volatile("" ::: "memory");
+  }
+  wait_for_supervisor(plan);
+  enter_cgroup(plan);
+  take_identity(plan);
+  change_root(plan);
+  if (plan.hostname != nullptr) {
+    enter(plan, Stage::host_name);
+    must(plan, call(SYS_sethostname, plan.hostname, plan.hostname_size));
+  }
+  if (plan.loopback) {
+    enter(plan, Stage::loopback);
+    must(plan, bring_loopback_up());
+  }
+  connect_streams(plan, -1);
+  enter(plan, Stage::working_directory);
+  must(plan, call(SYS_chdir, plan.working_directory));
+  set_manners(plan);
+  default_signals(plan, true);
+  call(SYS_umask, direct.umask);
+
+  enter(plan, Stage::no_new_privs);
+  if (direct.no_new_privs) must(plan, call(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+  enter(plan, Stage::capabilities);
+  if (direct.bound) bound_capabilities(plan, plan.keep_capabilities);
+  set_capabilities(plan, plan.keep_capabilities);
+
+  enter(plan, Stage::descriptors);
+  must(plan, call(SYS_close_range, 3, ~0u, kCloseRangeCloexec));
+  for (uint32_t i = 0; i < direct.pass_count; ++i) {
+    plan.page->step = i;
+    must(plan, call(SYS_fcntl, direct.pass[i], F_SETFD, 0));
+  }
+  set_rlimits(plan);
+
+  enter(plan, Stage::seccomp);
+  if (plan.filter != nullptr) {
+    must(plan, call(SYS_seccomp, SECCOMP_SET_MODE_FILTER, direct.filter_flags, plan.filter));
+  }
+  plan.page->stage = static_cast<uint32_t>(Stage::exec);
+  if (direct.exec_fd >= 0) fail(plan, call(SYS_execveat, direct.exec_fd, "", plan.argv, plan.envp, kAtEmptyPath));
+  fail(plan, call(SYS_execve, plan.candidates[0], plan.argv, plan.envp));
 }
 
 }  // namespace sbx::ns

@@ -26,4 +26,7 @@ long bring_loopback_up() noexcept;
 // clone3(); never returns, never allocates, makes raw system calls only.
 [[noreturn]] void run_child(const ChildPlan& plan) noexcept;
 
+// Becomes the payload itself, as plan.direct says. Under the same rules.
+[[noreturn]] void run_direct(const ChildPlan& plan) noexcept;
+
 }  // namespace sbx::ns

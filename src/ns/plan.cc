@@ -21,6 +21,7 @@ const char* stage_name(Stage stage) {
     case Stage::fork: return "fork";
     case Stage::session: return "session";
     case Stage::streams: return "streams";
+    case Stage::working_directory: return "working directory";
     case Stage::affinity: return "cpu affinity";
     case Stage::capabilities: return "capabilities";
     case Stage::no_new_privs: return "no_new_privs";

@@ -33,6 +33,7 @@ enum class Stage : uint32_t {
   fork,
   session,
   streams,
+  working_directory,
   affinity,
   capabilities,
   no_new_privs,
@@ -68,6 +69,11 @@ enum class StepKind : uint32_t {
   restrict,      // attributes `attr` for the mount at a alone
   chmod,         // mode of a
   host_name,     // a[0..n]
+  // What nsjail's mounts need besides; targets as kResolveTarget says.
+  file_system,   // type `d` from source a at b, mount(2) flags `attr`, options `c`
+  content_bind,  // a file with content c[0..n], on a tmpfs of its own that nobody else sees, at b with `attr`; mode
+  keep_tree,     // clones the host's `a` into slot n, for a bind whose `fd` is that slot: "/" itself, before ours lies on it
+  restrict_top,  // attributes `attr` for the mount at b alone
 };
 
 // How `b` (or `a` of the other kinds) is looked up: below our own empty tmpfs a plain relative path cannot lead out;
@@ -87,6 +93,7 @@ enum StepFlags : uint32_t {
   kBelowBase = 512,     // the target is one name in that directory
   kBecomesScratch = 1024,  // mount_at: this tmpfs holds the files of `data`; its descriptor becomes number n
   kMayBeLocked = 2048,  // bind, with kMakePlace: attributes that a submount refuses are done without
+  kBecomesRoot = 4096,  // bind, file_system, without kMakePlace: what was mounted at "." is the new root from here on
 };
 
 // What a step was doing when it failed, for messages that tell them apart.
@@ -114,6 +121,7 @@ struct Step {
   const char* a = nullptr;
   const char* b = nullptr;
   const char* c = nullptr;
+  const char* d = nullptr;
   uint64_t n = 0;
   uint64_t m = 0;
   uint64_t attr = 0;   // MOUNT_ATTR_*
@@ -170,6 +178,34 @@ struct StatusPage {
   int32_t wait_status = 0;
   uint64_t stage_ns[kStageCount] = {};  // CLOCK_MONOTONIC when the stage began
 };
+
+// The other life cycle (nsjail's): no init; the process that was cloned becomes the program. What is not said here is as
+// in ChildPlan.
+struct DirectPlan {
+  bool view = true;            // ChildPlan::steps, in a mount namespace of our own
+  bool pivot = true;           // false: chroot
+  const char* chroot = nullptr;  // without a view of our own
+  bool change_ids = true;
+  const uint32_t* groups = nullptr;  // supplementary groups; none can be had where the kernel denies it
+  uint32_t group_count = 0;
+  bool death_signal = true;    // die with the supervisor
+  bool no_new_privs = true;
+  bool bound = true;           // take from the bounding set what is not kept
+  bool default_priority = true;
+  int priority = 0;            // nice level
+  uint64_t personality = 0;    // 0: as it is
+  bool no_tsc = false;
+  bool own_core = false;       // PR_SCHED_CORE_CREATE
+  const char* oom_score = nullptr;
+  uint32_t oom_score_size = 0;
+  uint32_t umask = 022;
+  const int* pass = nullptr;   // descriptors that stay open
+  uint32_t pass_count = 0;
+  int exec_fd = -1;            // executed instead of the candidates
+  uint32_t filter_flags = 0;   // SECCOMP_FILTER_FLAG_*
+  int fail_status = 1;         // what the process exits with when a step fails
+};
+static_assert(std::is_trivially_copyable_v<DirectPlan> && std::is_standard_layout_v<DirectPlan>);
 
 struct ChildPlan {
   StatusPage* page = nullptr;
@@ -233,6 +269,8 @@ struct ChildPlan {
   const char* const* candidates = nullptr;  // paths tried in order, nullptr-terminated
   const char* const* argv = nullptr;
   const char* const* envp = nullptr;
+
+  const DirectPlan* direct = nullptr;  // for run_direct()
 
   // The memory of our own command line and environment: zeroed in the child's copy, so that /proc/1/cmdline says
   // nothing about the caller (cmdline is readable by anyone who sees the process).

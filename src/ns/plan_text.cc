@@ -146,6 +146,11 @@ class Lister {
       case StepKind::open_keep:
         if ((step.flags & kResolveTarget) != 0) return call("openat2(" + word(step.a) + ", O_RDONLY|O_DIRECTORY, RESOLVE_IN_ROOT|RESOLVE_NO_MAGICLINKS)");
         return call("openat(" + word(step.a) + ", O_RDONLY|O_DIRECTORY)");
+      // nsjail's, which no plan of `run` and `exec` has.
+      case StepKind::file_system:
+      case StepKind::content_bind:
+      case StepKind::keep_tree:
+      case StepKind::restrict_top: return call("a step of nsjail's at " + word(step.b));
       // bwrap's, which no plan of `run` and `exec` has.
       case StepKind::mount_at:
       case StepKind::data:

@@ -12,13 +12,13 @@ namespace {
 
 struct Row {
   const char* name;
-  std::array<const char*, 3> extensions;
+  std::array<const char*, 4> extensions;
   std::optional<Dialect> dialect;  // nothing: known, and not in this version
 };
 constexpr std::array<Row, 3> kDialects = {{
-    {"native", {".toml", "", ""}, Dialect::native},
-    {"bwrap", {".bwrap", ".args", ""}, Dialect::bwrap},
-    {"nsjail", {".cfg", ".proto", ".textproto"}, std::nullopt},
+    {"native", {".toml", "", "", ""}, Dialect::native},
+    {"bwrap", {".bwrap", ".args", "", ""}, Dialect::bwrap},
+    {"nsjail", {".cfg", ".proto", ".textproto", ".json"}, Dialect::nsjail},
 }};
 
 }  // namespace

@@ -1,5 +1,4 @@
-// In which language a policy text is written. Native TOML is read here; another dialect gets a row in dialect.cc and a
-// reader of the same shape as load_whole_policy().
+// In which language a policy text is written. The loader reads it by the reader of its dialect.
 #pragma once
 
 #include <string>
@@ -9,7 +8,7 @@
 
 namespace sbx {
 
-enum class Dialect { native, bwrap };
+enum class Dialect { native, bwrap, nsjail };
 const char* dialect_name(Dialect dialect);
 
 // Whether a dialect of its own claims this extension, so that the word is a file and no policy's name.

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <set>
 
@@ -14,6 +15,9 @@
 #include "policy/bwrap/policy_file.h"
 #include "policy/dialect.h"
 #include "policy/kafel/kafel.h"
+#include "policy/nsjail/lower.h"
+#include "policy/nsjail/read.h"
+#include "policy/nsjail/review.h"
 #include "policy/toml_document.h"
 
 namespace sbx {
@@ -182,10 +186,40 @@ void expand_root(PolicyLayer& layer) {
     if (!own_proc) mounts.emplace_back(ProcOp{});
   }
   layer.mounts = std::move(mounts);
+// The same for a text of nsjail's, whose relative paths begin where the caller stands.
+Result<ParsedPolicy> read_nsjail(const std::string& text, const std::string& shown, const PolicySearch& search) {
+  ParsedPolicy parsed;
+  Result<nsjail::Config> config = nsjail::parse_config(text, shown);
+  if (!config.ok()) {
+    parsed.mistakes.push_back(config.take_error());
+    return parsed;
+  }
+  nsjail::LowerInput input;
+  input.name = shown;
+  input.directory = SBX_TRY(sys::getcwd());
+  input.variable = [](const std::string& name) {
+    const char* value = ::getenv(name.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  };
+  input.read = [&](const std::string& path) -> Result<std::string> {
+    const std::string real = SBX_TRY(sys::realpath(path));
+    if (!search.workspace.empty() && path_is_under(real, search.workspace)) {
+      return Error(ErrorKind::policy, quoted(path) + " lies in the shared workspace, where the payload may have put it")
+          .with_hint("copy it to a place beside your own policies");
+    }
+    return read_policy_file(real, false);
+  };
+  nsjail::Lowered lowered = nsjail::to_policy(config.value(), input);
+  parsed.layer = std::move(lowered.layer);
+  parsed.mistakes = std::move(lowered.wrong);
+  parsed.elsewhere = std::move(lowered.mistakes);
+  parsed.risks = nsjail::review(config.value());
+  parsed.notes = std::move(lowered.notes);
+  return parsed;
 }
 
 Result<ParsedPolicy> load_file(const std::string& path, const std::string& shown, bool ours,
-                              const PolicySearch& search) {
+                              const PolicySearch& search, const std::string& wanted) {
   // Links are resolved before the file is opened, so that a link out of or into the workspace says what it is.
   const Result<std::string> real = sys::realpath(path);
   if (!real.ok() && real.error().errnum() == ENOENT) {
@@ -196,23 +230,26 @@ Result<ParsedPolicy> load_file(const std::string& path, const std::string& shown
                                  : "did you mean --policy " + guess + "?");
   }
   if (!real.ok()) return Error(ErrorKind::policy, real.error().text());
+  const Dialect dialect = SBX_TRY(choose_dialect(path, wanted));
   const std::string text = SBX_TRY(read_policy_file(real.value(), ours));
   const bool in_workspace = !search.workspace.empty() && path_is_under(real.value(), search.workspace);
+  if (in_workspace && dialect != Dialect::native) {
+    return Error(ErrorKind::policy, "a policy in " + std::string(dialect_name(dialect)) + "'s words decides what is shared, and lies inside the shared workspace")
+        .with_origin(shown)
+        .with_hint("a policy there may only tighten; copy it out of the workspace to use it as your own");
+  }
   ParsedPolicy parsed;
-  switch (SBX_TRY(choose_dialect(shown, search.dialect))) {
+  switch (dialect) {
     case Dialect::native: parsed = parse_whole_native_toml(text, shown); break;
     case Dialect::bwrap:
-      if (in_workspace) {
-        return Error(ErrorKind::policy, "a policy in bwrap's words decides what is shared, and lies inside the shared workspace")
-            .with_origin(shown)
-            .with_hint("a policy there may only tighten; copy it out of the workspace to use it as your own");
-      }
       parsed = bwrap::read_policy(text, shown, surroundings());
       expand_root(parsed.layer);
       break;
+    case Dialect::nsjail: parsed = SBX_TRY(read_nsjail(text, shown, search)); break;
   }
   parsed.layer.may_only_tighten = in_workspace;
   look_up_sources(parsed.layer);
+  if (dialect != Dialect::native) return parsed;
   if (Status status = read_kafel_file(real.value(), ours, search, parsed.layer); !status.ok()) parsed.mistakes.push_back(status.take_error());
   return parsed;
 }
@@ -241,13 +278,14 @@ PolicyLayer base_layer(PolicyLayer defaults, std::span<const PolicyLayer> layers
 Result<PolicyLayer> load_policy(const std::string& name_or_file, const PolicySearch& search) {
   ParsedPolicy parsed = SBX_TRY(load_whole_policy(name_or_file, search));
   if (!parsed.mistakes.empty()) return std::move(parsed.mistakes.front());
+  if (!parsed.elsewhere.empty()) return std::move(parsed.elsewhere.front());
   return std::move(parsed.layer);
 }
 
 Result<ParsedPolicy> load_whole_policy(const std::string& name_or_file, const PolicySearch& search) {
   if (name_or_file.empty()) return Error(ErrorKind::usage, "an empty policy name").with_hint("try --policy strict");
   if (name_or_file.find('\0') != std::string::npos) return Error(ErrorKind::usage, "a policy name with a zero byte");
-  if (is_file_argument(name_or_file)) return load_file(name_or_file, name_or_file, false, search);
+  if (is_file_argument(name_or_file)) return load_file(name_or_file, name_or_file, false, search, search.dialect);
 
   const std::string& name = name_or_file;
   // Not "default": the first layer of every run is the built-in one, whatever lies in a folder.
@@ -255,7 +293,7 @@ Result<ParsedPolicy> load_whole_policy(const std::string& name_or_file, const Po
     const std::string path = join_path(search.config_directory, name + std::string(kSuffix));
     if (sys::lstat(path).ok()) {
       SBX_TRY(check_folder(search.config_directory));
-      return load_file(path, path, true, search);
+      return load_file(path, path, true, search, "native");
     }
   }
   if (const std::string_view* text = embedded_file(std::string(kBuiltinFolder) + "/" + name + std::string(kSuffix)))

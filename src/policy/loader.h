@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "policy/layer.h"
+#include "policy/review.h"
 #include "policy/runner_spec.h"
 
 namespace sbx {
@@ -51,6 +52,10 @@ Result<PolicyLayer> parse_native_section(const TomlValue& table, const std::stri
 struct ParsedPolicy {
   PolicyLayer layer;
   std::vector<Error> mistakes;
+  // Of another dialect: right in itself, but no policy of `run` and `exec` by these; its risks as its own program runs it.
+  std::vector<Error> elsewhere;
+  std::vector<Risk> risks;
+  std::vector<std::string> notes;  // what a text of another dialect says and this use of it leaves aside
 };
 ParsedPolicy parse_whole_native_toml(std::string_view text, const std::string& name);
 // The same for NAME or FILE, as load_policy finds it. Errors: there is no such policy, or it cannot be read.

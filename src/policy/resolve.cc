@@ -491,7 +491,12 @@ Status fill_own_view(std::span<const PolicyLayer> layers, const HostFacts& facts
   for (const PolicyLayer& layer : layers) {
     for (const FsOp& op : layer.mounts) {
       SBX_TRY(check_user_mount(op, layer.name, facts, input));
-      spec.fs.push_back(op);
+      // A file of ours (/etc/passwd …) gives way to the policy's.
+      const auto ours = std::find_if(spec.fs.begin(), spec.fs.end(), [&](const FsOp& other) {
+        return std::holds_alternative<FileOp>(op) && std::holds_alternative<FileOp>(other) && target_of(other) == target_of(op);
+      });
+      if (ours != spec.fs.end()) *ours = op;
+      else spec.fs.push_back(op);
     }
   }
   return {};

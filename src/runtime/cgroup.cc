@@ -220,8 +220,10 @@ Status set_cgroup_limits(int leaf, const CgroupLimits& limits, const Controllers
   if (controllers.memory && limits.memory_bytes) {
     SBX_TRY(write_cgroup_file(leaf, "memory.max", std::to_string(*limits.memory_bytes)));
     // Absent on kernels without swap; then there is none to limit.
-    Status swap = write_cgroup_file(leaf, "memory.swap.max", "0");
-    if (!swap.ok() && swap.error().errnum() != ENOENT) return swap;
+    if (limits.swap_bytes) {
+      Status swap = write_cgroup_file(leaf, "memory.swap.max", std::to_string(*limits.swap_bytes));
+      if (!swap.ok() && swap.error().errnum() != ENOENT) return swap;
+    }
     // All or nothing: a program that lost one of its processes at random would do anything (4.19).
     Status group = write_cgroup_file(leaf, "memory.oom.group", "1");
     if (!group.ok() && group.error().errnum() != ENOENT) return group;

@@ -923,11 +923,13 @@ Status Execution::prepare_tool() {
   return {};
 }
 
-// Whether a host path is seen inside at the same path through the root manifest or what the caller shares.
+// Whether a host path is seen inside at the same path through the root manifest, a policy's mounts or what the caller shares.
 bool Execution::is_visible(const std::string& host_path) const {
   Result<std::string> real = sys::realpath(host_path);
   const auto covered = [&](const std::string& path) {
-    for (const std::vector<FsOp>* list : {&rootfs_, &shared_}) {
+    std::vector<const std::vector<FsOp>*> lists{&rootfs_, &shared_};
+    for (const PolicyLayer& layer : layers_) lists.push_back(&layer.mounts);
+    for (const std::vector<FsOp>* list : lists) {
       for (const FsOp& op : *list) {
         const BindOp* bind = std::get_if<BindOp>(&op);
         if (bind != nullptr && bind->source == bind->target && path_is_under(path, bind->target)) return true;
@@ -981,10 +983,12 @@ Status Execution::choose_command() {
     const bool visible = is_visible(path) || std::any_of(shared_.begin(), shared_.end(), seen) ||
                          path_is_under(path, kBoxDirectory);
     if (!visible && sys::stat(path).ok()) {
-      // What the policy makes at this very place (the synthetic /etc/passwd) is there, whatever the host's is.
+      // What the policy makes at this very place (the synthetic /etc/passwd) is there, whatever the host's is; and only the
+      // sandbox knows what is below a tree or a link of a policy's.
       const SandboxSpec spec = SBX_TRY(make_spec(command_, shared_, false));
       const auto made_there = [&](const FsOp& op) {
-        return std::visit([&](const auto& any) { return any.target == path; }, op);
+        const bool leads_on = std::holds_alternative<BindOp>(op) || std::holds_alternative<SymlinkOp>(op);
+        return std::visit([&](const auto& any) { return any.target == path || (leads_on && path_is_under(path, any.target)); }, op);
       };
       if (std::any_of(spec.fs.begin(), spec.fs.end(), made_there)) return {};
       Error error(ErrorKind::not_found, "'" + printable(word) + "' is on this host, but not in the sandbox");

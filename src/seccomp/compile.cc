@@ -737,7 +737,7 @@ Result<BpfProgram> compile(const SyscallRules& rules, const CompileOptions& opti
   BpfProgram program = std::move(code).finish();
   if (program.size() > BPF_MAXINSNS) return too_long();
   SBX_TRY(check_program(program));
-  SBX_TRY(check_startable(program, options.arch));
+  if (options.startable) SBX_TRY(check_startable(program, options.arch));
   return program;
 }
 

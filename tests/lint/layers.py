@@ -19,7 +19,8 @@ MAY_INCLUDE = {
     "seccomp": ({"seccomp", "base"}, DATA_HEADERS),
     "runtime": ({"runtime", "ns", "seccomp", "policy", "base"}, set()),
     "bwrap": ({"bwrap", "runtime", "ns", "policy", "base"}, set()),
-    "cli": ({"cli", "bwrap", "runtime", "ns", "seccomp", "policy", "base"}, set()),
+    "nsjail": ({"nsjail", "runtime", "ns", "seccomp", "policy", "base"}, set()),
+    "cli": ({"cli", "bwrap", "nsjail", "runtime", "ns", "seccomp", "policy", "base"}, set()),
     "tools": ({"seccomp", "policy", "base"}, set()),
 }
 GENERATED = {"version.h"}
