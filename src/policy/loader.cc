@@ -186,6 +186,8 @@ void expand_root(PolicyLayer& layer) {
     if (!own_proc) mounts.emplace_back(ProcOp{});
   }
   layer.mounts = std::move(mounts);
+}
+
 // The same for a text of nsjail's, whose relative paths begin where the caller stands.
 Result<ParsedPolicy> read_nsjail(const std::string& text, const std::string& shown, const PolicySearch& search) {
   ParsedPolicy parsed;

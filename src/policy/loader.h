@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,13 +21,13 @@ struct TomlValue;
 // A file compiled into the binary, by its path in the source tree ("policies/default.toml"); nullptr: none.
 const std::string_view* embedded_file(std::string_view path);
 std::vector<std::string> embedded_files(std::string_view folder);
-// What parse makes of rootfs/NAME.toml, made while building; empty: no such manifest.
+// What parse makes of rootfs/NAME.toml, made while building; nothing: no such manifest.
 struct EmbeddedManifestEntry {
   std::string_view path;
   uint32_t line;
   bool copy;
 };
-std::span<const EmbeddedManifestEntry> embedded_manifest(std::string_view path);
+std::optional<std::span<const EmbeddedManifestEntry>> embedded_manifest(std::string_view path);
 
 // The user's policy folder, from XDG_CONFIG_HOME ("" : not set; a relative one counts as such) and the home directory.
 std::string user_policy_directory(const std::string& xdg_config_home, const std::string& home);

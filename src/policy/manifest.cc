@@ -184,8 +184,8 @@ Result<std::vector<FsOp>> expand_manifest_text(std::string_view text, const std:
 
 Result<std::vector<FsOp>> expand_manifest(const std::string& name) {
   const std::string path = "rootfs/" + name + ".toml";
-  const std::span<const Entry> entries = embedded_manifest(path);
-  if (entries.empty()) {
+  const std::optional<std::span<const Entry>> entries = embedded_manifest(path);
+  if (!entries) {
     std::vector<std::string> names;
     for (const std::string& file : embedded_files("rootfs")) {
       const std::string base = base_name(file);
@@ -195,7 +195,7 @@ Result<std::vector<FsOp>> expand_manifest(const std::string& name) {
     return Error(ErrorKind::policy, "no rootfs manifest \"" + printable(name, 64) + "\"")
         .with_hint(guess.empty() ? "there are: " + join(names, ", ") : "did you mean \"" + guess + "\"?");
   }
-  return Expander(entries, path, "").run();
+  return Expander(*entries, path, "").run();
 }
 
 std::string host_resolver_config() {
