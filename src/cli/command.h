@@ -38,6 +38,7 @@ int langs_command(const Invocation& invocation);   // sbx langs
 int doctor_command(const Invocation& invocation);  // sbx doctor
 int policy_command(const Invocation& invocation);  // sbx policy
 int policy_check_command(const Invocation& invocation);
+int policy_convert_command(const Invocation& invocation);
 int policy_explain_command(const Invocation& invocation);
 Result<Page> run_page();
 Result<Page> exec_page();
@@ -45,6 +46,7 @@ Result<Page> langs_page();
 Result<Page> doctor_page();
 Result<Page> policy_page();
 Result<Page> policy_check_page();
+Result<Page> policy_convert_page();
 Result<Page> policy_explain_page();
 std::span<const Command> policy_verbs();
 
