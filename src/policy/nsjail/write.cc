@@ -65,8 +65,11 @@ class Writer {
       field("envar", literal(input_.passed.contains(name) ? name : variable));
     }
     limits();
-    for (const FsOp& op : spec_.fs)
-      if (!is_of_sbx(op)) std::visit([&](const auto& each) { mount(each); }, op);
+    for (const FsOp& op : spec_.fs) {
+      // What tells of the processors follows from the limit, and a reader of sbx's makes it again.
+      const bool of_limit = std::visit([](const auto& each) { return path_is_under(each.target, "/sys"); }, op);
+      if (!is_of_sbx(op) && !of_limit) std::visit([&](const auto& each) { mount(each); }, op);
+    }
     seccomp();
     rest();
     return std::move(written_);
@@ -107,7 +110,10 @@ class Writer {
       field("cgroup_mem_swap_max", "0");
     }
     if (limits.pids) field("cgroup_pids_max", std::to_string(*limits.pids));
-    if (limits.cpus_milli) field("cgroup_cpu_ms_per_sec", std::to_string(*limits.cpus_milli));
+    if (limits.cpus_milli) {
+      field("cgroup_cpu_ms_per_sec", std::to_string(*limits.cpus_milli));
+      unsaid("limits.cpus", "a /sys that shows as many processors as limits.cpus has: nsjail's jails have none");
+    }
   }
 
   void entry(std::initializer_list<std::pair<const char*, std::string>> fields) {
