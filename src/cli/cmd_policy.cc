@@ -219,6 +219,7 @@ constexpr Command kVerbs[] = {
     {"policy show", "what results from some of them, each value with its origin", show_command, show_page},
     {"policy explain", "what a payload may do under them, and what is risky about it", policy_explain_command, policy_explain_page},
     {"policy check", "mistakes and risks in policy files, for editors and CI", policy_check_command, policy_check_page},
+    {"policy convert", "the same policy in the words of bwrap, nsjail or sbx", policy_convert_command, policy_convert_page},
     {"policy new", "a commented file to start from", new_command, new_page},
 };
 constexpr size_t kVerbAt = std::string_view("policy ").size();

@@ -40,6 +40,7 @@ int policy_command(const Invocation& invocation);  // sbx policy
 int bwrap_command(const Invocation& invocation);   // sbx bwrap
 int nsjail_command(const Invocation& invocation);  // sbx nsjail
 int policy_check_command(const Invocation& invocation);
+int policy_convert_command(const Invocation& invocation);
 int policy_explain_command(const Invocation& invocation);
 Result<Page> run_page();
 Result<Page> exec_page();
@@ -49,6 +50,7 @@ Result<Page> policy_page();
 Result<Page> bwrap_page();
 Result<Page> nsjail_page();
 Result<Page> policy_check_page();
+Result<Page> policy_convert_page();
 Result<Page> policy_explain_page();
 std::span<const Command> policy_verbs();
 
