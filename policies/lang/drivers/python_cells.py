@@ -14,6 +14,7 @@ import threading
 import traceback
 import types
 from _json import encode_basestring
+from _signal import signal as _signal  # that of the module signal is Python code
 from json.decoder import scanstring
 
 PROTOCOL = 1
@@ -29,7 +30,7 @@ COROUTINE = 0x80 | 0x100 | 0x200
 
 _read, _write, _getpid, _exit, _fstat, _dup2 = os.read, os.write, os.getpid, os._exit, os.fstat, os.dup2
 _get_ident, _main_thread = threading.get_ident, threading.get_ident()
-_signal, _flags, _getcwd = signal.signal, sys.flags, os.getcwd
+_getcwd = os.getcwd
 _TracebackException, _compile, _eval, _input = traceback.TracebackException, compile, eval, input
 _sys_modules, _exc_info = sys.modules, sys.exc_info
 
@@ -87,6 +88,20 @@ def decode(text):
             return result
         if mark != ",":
             raise ValueError("neither , nor }")
+
+
+def in_loop(codes, space):
+    raise SyntaxError("top-level await needs Python 3.8")
+
+
+if TOP_LEVEL_AWAIT:
+    async def in_loop(codes, space):  # noqa: F811
+        value = None
+        for code in codes:
+            value = _eval(code, space)
+            if code.co_flags & COROUTINE:
+                value = await value
+        return value
 
 
 class Broken(Exception):
@@ -176,9 +191,11 @@ class Session:
         self.seq = self.dropped = 0
         self.acknowledge = False
         self.interruptible = self.interrupted = False
-        self.loop = None
+        self.loop = self.task = None   # its event loop; the cell that awaits in it
+        self.cancelled = False         # by an interrupt
         self.flags = 0
         self.shell = None              # IPython's, once it is used
+        self.hidden = set()            # names of ours among the user's
         self.pending = {}              # plots that were saved and not shown: Slot → (forms, title)
         self.shown = set()
         self.sources = {}              # name → lines, of the cells that tracebacks may mention
@@ -197,10 +214,10 @@ class Session:
     def take_over(self, watch):
         """What the interpreter of a session has that another has not."""
         sys.modules["__main__"] = self.module
-        self.set_history()
         for name, value in (("display", self.display), ("get_ipython", self.get_ipython), ("input", self.input)):
             setattr(builtins, name, value)
         if not self.once:
+            self.set_history()
             self.streams()
             for name in ("exit", "quit"):
                 setattr(builtins, name, Leave(name))
@@ -213,6 +230,8 @@ class Session:
         self.saved = {number: os.dup(number) for number in (1, 2)}
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self.forked)
+        else:  # Python 3.6
+            os.fork = self.forking(os.fork)
         watch.install(self)
         self.stand_in = watch
 
@@ -236,6 +255,14 @@ class Session:
             setattr(sys, prefix + name + prefix, file)
         setattr(self, name, file)
 
+    def forking(self, fork):
+        def wrapper():
+            pid = fork()
+            if pid == 0:
+                self.forked()
+            return pid
+        return wrapper
+
     def forked(self):
         """In the child of a fork."""
         for descriptor in (self.channel.descriptor, self.saved[1], self.saved[2]):
@@ -245,10 +272,17 @@ class Session:
                 pass
         self.channel.owner = 0
 
-    def on_interrupt(self, _number, _frame):
-        if self.interruptible:
-            raise KeyboardInterrupt
-        self.interrupted = True
+    def on_interrupt(self, _number, frame):
+        if not self.interruptible:
+            self.interrupted = True
+            return
+        if self.task is not None and not self.cancelled and frame is not None:
+            name = frame.f_code.co_filename
+            if "/asyncio/" in name or name.endswith("/selectors.py"):  # an exception there would damage the event loop
+                self.cancelled = True
+                self.loop.call_soon_threadsafe(self.task.cancel)
+                return
+        raise KeyboardInterrupt
 
     def flush(self):
         for stream in (sys.stdout, sys.stderr, getattr(self, "stdout", None), getattr(self, "stderr", None)):
@@ -278,8 +312,6 @@ class Session:
                 self.stream(number, name)
         if sys.getrecursionlimit() < 300:
             sys.setrecursionlimit(1000)
-        if not (threading.current_thread().ident == _main_thread):
-            return
         _signal(signal.SIGINT, self.on_interrupt)
 
     # ---- frames -----------------------------------------------------------------------------------------------------
@@ -426,7 +458,8 @@ class Session:
         found = self.forms(value)
         if found is not None:
             self.send_data("result", found[0], found[1], execution_count=self.count)
-        self.remember(value)
+        if not self.once:
+            self.remember(value)
 
     def remember(self, value):
         space, last = self.space, self.last_values
@@ -513,17 +546,17 @@ class Session:
         if code is not None:
             self.flags |= code.co_flags & FUTURE
         last = last and _compile(last, name, "eval", self.flags | TOP_LEVEL_AWAIT, True)
-        if code is not None:
-            self.evaluate(code)
+        value = self.evaluate([part for part in (code, last) if part is not None])
         if last is not None:
-            value = self.evaluate(last)
-            hook = sys.displayhook
-            hook(value)
+            (self.show_value if self.once else getattr(sys, "displayhook", self.show_value))(value)
 
-    def evaluate(self, code):
-        value = _eval(code, self.space)
-        if code.co_flags & COROUTINE and isinstance(value, types.CoroutineType):
-            value = self.wait_for(value)
+    def evaluate(self, codes):
+        """The value of the last one. Where one awaits, all run in the event loop."""
+        value = None
+        if any([code.co_flags & COROUTINE for code in codes]):
+            return self.wait_for(in_loop(codes, self.space))
+        for code in codes:
+            value = _eval(code, self.space)
         return value
 
     def wait_for(self, coroutine):
@@ -532,15 +565,28 @@ class Session:
             self.loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self.loop)
         task = self.loop.create_task(coroutine)
+        before = self.task, self.cancelled
+        self.task, self.cancelled = task, False
         try:
+            # A signal wakes the loop, even one that comes in the instant before it sleeps; what is done is still up to us.
+            self.loop.add_signal_handler(signal.SIGINT, int)
+            _signal(signal.SIGINT, self.on_interrupt)
             return self.loop.run_until_complete(task)
         except KeyboardInterrupt:
-            task.cancel()
             try:
-                self.loop.run_until_complete(task)
+                if task.cancel():  # not when it was the task that was interrupted: it is done, and its loop would not stop
+                    self.loop.run_until_complete(task)
             except (asyncio.CancelledError, Exception):
                 pass
             raise
+        except asyncio.CancelledError:
+            if self.cancelled:
+                raise KeyboardInterrupt from None
+            raise
+        finally:
+            self.task, self.cancelled = before
+            self.loop.remove_signal_handler(signal.SIGINT)
+            _signal(signal.SIGINT, self.on_interrupt)
 
     def traceback_of(self, kind, value, trace):
         """As Python prints it, with the frames of the user's only."""
@@ -609,27 +655,32 @@ class Session:
         self.seq = self.dropped = 0
         self.cell, self.token, self.acknowledge = cell, token, acknowledge
         self.interrupted = False
-        done = {"status": "ok", "exit_code": 0}
         try:
-            self.mend()
-            self.open_stdin(stdin)
-            if store:
-                self.count += 1
-                if self.shell is None:
-                    self.note_input(source)
-            name = "<cell %d>" % self.count if store else "<cell>"
-            self.name_source(name, source)
-            done = self.guarded(lambda: self.run_cell(source, name, store))
+            done = self.whole_cell(source, stdin, store)
+        except BaseException:  # ours, or a cell that has broken the interpreter below us
+            done = {"status": "error", "exit_code": 1, "error": self.error_of(*_exc_info())}
+        if _getpid() != self.channel.owner:
+            self.end_of_child(done)
+        self.flush()
+        self.send("done", execution_count=self.count, dropped=self.dropped, **done)
+        self.cell = None
+
+    def whole_cell(self, source, stdin, store):
+        self.mend()
+        self.open_stdin(stdin)
+        if store:
+            self.count += 1
+            if self.shell is None:
+                self.note_input(source)
+        name = "<cell %d>" % self.count if store else "<cell>"
+        self.name_source(name, source)
+        done = self.guarded(lambda: self.run_cell(source, name, store))
+        if _getpid() == self.channel.owner:
             plots = self.guarded(self.end_plots)
-            if done["status"] == "ok" and plots["status"] != "error":
+            if done["status"] == "ok" and plots["status"] == "interrupted":
                 done = plots
-        finally:
-            if _getpid() != self.channel.owner:
-                self.end_of_child(done)
-            self.flush()
             self.close_stdin()
-            self.send("done", execution_count=self.count, dropped=self.dropped, **done)
-            self.cell = None
+        return done
 
     def run_cell(self, source, name, store):
         if self.shell is None and self.mode != "never":
@@ -644,6 +695,8 @@ class Session:
         try:
             try:
                 self.interruptible = True
+                if self.interrupted:
+                    raise KeyboardInterrupt
                 work()
             finally:
                 self.interruptible = False
@@ -830,10 +883,8 @@ def run_once(session, arguments, watch):
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
     session.space["__file__"] = path
     session.take_over(watch)
-    for name in list(session.hidden - {"__name__", "__doc__", "__package__", "__loader__", "__spec__", "__builtins__"}):
-        session.space.pop(name, None)
     session.cell, session.token, session.has_stdin = 1, token, True
-    session.last_values, session.count = {}, 1
+    session.count = 1
     done = {"status": "ok", "exit_code": 0}
     try:
         with io.open(path, "rb") as file:
@@ -851,7 +902,7 @@ def run_once(session, arguments, watch):
             done.update(status="interrupted", exit_code=130)
         session.flush()
         sys.stderr.write(done["error"]["traceback"])
-    if _getpid() == channel_owner(session):
+    if _getpid() == session.channel.owner:
         session.flush()
         session.send("done", execution_count=1, dropped=session.dropped, **done)
     session.cell = None
@@ -860,7 +911,3 @@ def run_once(session, arguments, watch):
         session.flush()
         os.kill(os.getpid(), signal.SIGINT)
     return done["exit_code"]
-
-
-def channel_owner(session):
-    return session.channel.owner

@@ -420,18 +420,12 @@ def is_text(kind):
 
 def size_of(value):
     if isinstance(value, str):
-        return len(value) if value.isascii() else len(value.encode("utf-8"))
+        return len(value.encode("utf-8"))
     if isinstance(value, dict):
         return sum(size_of(key) + size_of(item) + 4 for key, item in value.items()) + 2
     if isinstance(value, list):
         return sum(map(size_of, value)) + len(value) + 2
     return 24
-
-
-if not hasattr(str, "isascii"):  # before Python 3.7
-    def size_of(value, inner=size_of):  # noqa: F811
-        import json
-        return len(json.dumps(value))
 
 
 def clean_bundle(data):
