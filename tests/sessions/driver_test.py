@@ -354,6 +354,12 @@ def python_bounds_what_is_huge(python):
         assert len(frames) == 1001 and frames[-1]["dropped"] == 500
         frames = driver.run("display({'text/html': 'y' * (9 << 20), 'text/plain': 'p'}, raw=True)")
         assert frames[0]["data"] == {"text/plain": "p"} and frames[-1]["dropped"] == 1
+        frames = driver.run("display({'application/json': list(range(200000)), 'application/x+json': {n: n for n in range(5000)}, 'text/plain': 'p'}, raw=True)")
+        assert frames[0]["data"] == {"text/plain": "p"} and frames[-1]["dropped"] == 2
+        frames = driver.run("for n in range(20): display({'text/html': 'y' * (5 << 20), 'text/plain': 'p'}, raw=True)")
+        assert len([1 for frame in frames if "text/html" in frame.get("data", {})]) == 9 and frames[-1]["dropped"] == 11, frames[-1]
+        frames = driver.run("display({'x/y%d' % n: 'z' for n in range(100)}, raw=True)")
+        assert len(frames[0]["data"]) == 60 and frames[-1]["dropped"] == 40
         frames = driver.run("raise ValueError('z' * 10000000)")
         assert len(error(frames)["value"]) < 20000 and len(error(frames)["traceback"]) < 200000
         frames = driver.run("class Deep(dict): pass\nd = {}\nfor n in range(500): d = {'a': d}\ndisplay({'application/json': d}, raw=True)")

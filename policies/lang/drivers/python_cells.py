@@ -20,6 +20,7 @@ from json.decoder import scanstring
 PROTOCOL = 1
 MOST_FRAME = 16 << 20
 MOST_OUTPUTS = 1000      # of a cell
+MOST_BYTES = 48 << 20    # of their forms
 MOST_REMEMBERED = 1000   # values in Out, texts in In
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP_LEVEL_AWAIT = getattr(ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0)
@@ -188,7 +189,7 @@ class Session:
         self.once = "--once" in options
         self.count = 0                 # of cells that are numbered
         self.cell = self.token = None  # of the cell that runs
-        self.seq = self.dropped = 0
+        self.seq = self.dropped = self.bytes = 0
         self.acknowledge = False
         self.interruptible = self.interrupted = False
         self.loop = self.task = None   # its event loop; the cell that awaits in it
@@ -352,11 +353,15 @@ class Session:
             raise KeyboardInterrupt
 
     def send_data(self, kind, data, metadata, **keys):
-        data, dropped = self.output.clean_bundle(data)
+        data, size, dropped = self.output.clean_bundle(data, min(15 << 20, MOST_BYTES - self.bytes))
         self.dropped += dropped
+        self.bytes += size
         if not data and kind != "update":
             return
-        metadata = self.output.plain(metadata or {})
+        try:
+            metadata = self.output.plain(metadata or {}, 0, [1000])
+        except (self.output.TooMuch, RecursionError):
+            metadata = {}
         if self.output.size_of(metadata) > 1 << 16:
             metadata = {}
         self.send(kind, data=data, metadata=metadata, **keys)
@@ -652,7 +657,7 @@ class Session:
         if self.fresh:
             self.fresh = False
             self.new_randomness()
-        self.seq = self.dropped = 0
+        self.seq = self.dropped = self.bytes = 0
         self.cell, self.token, self.acknowledge = cell, token, acknowledge
         self.interrupted = False
         try:
