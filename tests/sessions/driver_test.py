@@ -67,7 +67,7 @@ def python_keeps_state_between_cells(python):
 def python_shows_the_last_value_only(python):
     with begin(python) as driver:
         assert value_of(driver, "1\n2") == "2"
-        for code in ("3;", "3;  # quiet", "None", "x = 1", "if 1: 4", "", "# nothing", "'a;b';", "\n\n"):
+        for code in ("3;", "3;  # quiet", "3;\n# quiet\n\n", "None", "x = 1", "if 1: 4", "", "# nothing", "'a;b';", "\n\n"):
             assert value_of(driver, code) is None, code
         assert value_of(driver, "'a;'") == "'a;'"
 
@@ -303,6 +303,14 @@ def python_keeps_the_order_of_prints_and_displays(python):
             seen.append(driver.out)
             driver.send({"type": "ack", "seq": frame["seq"]})
         assert seen == [b"".join(b"%d " % n for n in range(m + 1)) for m in range(20)], seen
+
+
+def python_output_of_c_code_belongs_to_its_cell(python):
+    if subprocess.run([python, "-c", "import ctypes"], capture_output=True).returncode:
+        return "no ctypes"
+    with begin(python) as driver:
+        driver.run("import ctypes\nctypes.CDLL(None).printf(b'from C')")
+        driver.wait_for("out", b"from C")
 
 
 def python_prints_without_waiting_for_the_end(python):

@@ -3,19 +3,19 @@
 One process is the driver and the user's interpreter. So everything that a cell can replace is kept here by reference, every exception
 of the user's code is caught where it may arise, and a child of a fork never gets to speak.
 """
-import ast
+import _ast as ast  # these with an underscore: less to load, and in C, so that no cell changes them
 import builtins
 import io
 import linecache
 import os
-import signal
 import sys
-import threading
 import traceback
 import types
-from _json import encode_basestring
-from _signal import signal as _signal  # that of the module signal is Python code
-from json.decoder import scanstring
+from _json import encode_basestring, scanstring
+from _signal import SIG_DFL, SIGINT
+from _signal import signal as _signal
+from _thread import RLock
+from _thread import get_ident as _get_ident
 
 PROTOCOL = 1
 MOST_FRAME = 16 << 20
@@ -30,7 +30,7 @@ for _name in __import__("__future__").all_feature_names:
 COROUTINE = 0x80 | 0x100 | 0x200
 
 _read, _write, _getpid, _exit, _fstat, _dup2 = os.read, os.write, os.getpid, os._exit, os.fstat, os.dup2
-_get_ident, _main_thread = threading.get_ident, threading.get_ident()
+_main_thread = _get_ident()
 _getcwd = os.getcwd
 _TracebackException, _compile, _eval, _input = traceback.TracebackException, compile, eval, input
 _sys_modules, _exc_info = sys.modules, sys.exc_info
@@ -112,7 +112,7 @@ class Broken(Exception):
 class Channel:
     def __init__(self, descriptor):
         self.descriptor, self.owner = descriptor, _getpid()
-        self.lock = threading.RLock()
+        self.lock = RLock()
 
     def read_exactly(self, count):
         parts = []
@@ -294,7 +294,8 @@ class Session:
         if not self.once and ("_ctypes" in _sys_modules or "_cffi_backend" in _sys_modules or "numpy" in _sys_modules):
             try:
                 import ctypes
-                ctypes.CDLL(None).fflush(None)  # what C code has printed
+                library = ctypes.CDLL(None)  # what C code has printed; not all files: a thread may wait in one
+                library.fflush(ctypes.c_void_p.in_dll(library, "stdout"))
             except Exception:
                 pass
 
@@ -313,7 +314,7 @@ class Session:
                 self.stream(number, name)
         if sys.getrecursionlimit() < 300:
             sys.setrecursionlimit(1000)
-        _signal(signal.SIGINT, self.on_interrupt)
+        _signal(SIGINT, self.on_interrupt)
 
     # ---- frames -----------------------------------------------------------------------------------------------------
 
@@ -533,9 +534,10 @@ class Session:
 
     def quiet(self, source):
         """Does the last expression end with a semicolon?"""
-        if ";" not in source:
-            return False
-        return self.load_source().ends_with(source, ";")
+        for line in reversed(source.splitlines()):
+            if line.strip() and not line.lstrip().startswith("#"):
+                return ";" in line and self.load_source().ends_with(source, ";")
+        return False
 
     def load_source(self):
         if not hasattr(self, "source_module"):
@@ -574,8 +576,8 @@ class Session:
         self.task, self.cancelled = task, False
         try:
             # A signal wakes the loop, even one that comes in the instant before it sleeps; what is done is still up to us.
-            self.loop.add_signal_handler(signal.SIGINT, int)
-            _signal(signal.SIGINT, self.on_interrupt)
+            self.loop.add_signal_handler(SIGINT, int)
+            _signal(SIGINT, self.on_interrupt)
             return self.loop.run_until_complete(task)
         except KeyboardInterrupt:
             try:
@@ -590,8 +592,8 @@ class Session:
             raise
         finally:
             self.task, self.cancelled = before
-            self.loop.remove_signal_handler(signal.SIGINT)
-            _signal(signal.SIGINT, self.on_interrupt)
+            self.loop.remove_signal_handler(SIGINT)
+            _signal(SIGINT, self.on_interrupt)
 
     def traceback_of(self, kind, value, trace):
         """As Python prints it, with the frames of the user's only."""
@@ -865,7 +867,7 @@ def main(options, arguments, load):
     watch = load("python_ipython")
     if session.once:
         return run_once(session, [options["--once"]] + arguments[1:], watch)
-    _signal(signal.SIGINT, session.on_interrupt)
+    _signal(SIGINT, session.on_interrupt)
     done, failed = preload(options["--preload"])
     session.take_over(watch)
     channel.write({"type": "ready", "protocol": PROTOCOL, "language": "python", "version": "%d.%d.%d" % sys.version_info[:3],
@@ -912,7 +914,7 @@ def run_once(session, arguments, watch):
         session.send("done", execution_count=1, dropped=session.dropped, **done)
     session.cell = None
     if done["status"] == "interrupted":
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        _signal(SIGINT, SIG_DFL)
         session.flush()
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), SIGINT)
     return done["exit_code"]
