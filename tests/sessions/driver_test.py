@@ -704,8 +704,8 @@ def python_uses_ipython_when_asked(python):
 
 # ---- bash -----------------------------------------------------------------------------------------------------------
 
-def start_bash(bash):
-    driver = bash_driver(bash)
+def start_bash(bash, **keywords):
+    driver = bash_driver(bash, **keywords)
     ready = driver.frame()
     assert ready["type"] == "ready" and ready["language"] == "bash" and ready["pid"] == driver.process.pid, ready
     return driver
@@ -957,7 +957,7 @@ def fuzz_frames(python, seconds, chance):
 
 BASH_PIECES = ["x=1", "echo a", "$x", "${x", "}", "{", "(", ")", "$(", "`", "'", '"', "\\", "\n", ";", "&", "&&", "||", "|", "<<E", "E\n", "<", ">", "/dev/null", "exit 3", "set -e", "set +e",
                "set -u", "set +u", "set -x", "set +x", "if", "then", "fi", "false", "true", "f() {", "return", "local y=1", "trap 'echo t' EXIT", "trap - EXIT", "exec 5>&1", "exec >/dev/null",
-               "exec 0<&-", "exec 1>&-", "exec 2>&-", "unset x", "declare -A m", "case", "esac", "[[", "]]", "((", "))", "#", "!", "eval", "cd /", "shopt -s extglob", "alias a=b", "\xff", "read z",
+               "exec 0<&-", "exec 1>&-", "exec 2>&-", "unset x", "declare -A m", "case", "esac", "[[", "]]", "((", "))", "#", "!", "eval", "shopt -s extglob", "alias a=b", "\xff", "read z",
                "wait", "kill -INT $$", "${y:?no}", "break", "continue", "shift"]
 
 
@@ -965,7 +965,8 @@ def fuzz_bash(seconds, chance):
     """Any text ends as a cell does, and the next one runs; after an exit a few errors of the shell's own may end the process."""
     count, end = 0, time.monotonic() + seconds
     while time.monotonic() < end:
-        with start_bash("bash") as driver:
+        # What redirections make lies in a directory of its own, and no program is found.
+        with tempfile.TemporaryDirectory() as folder, start_bash("/bin/bash", cwd=folder, environment={"HOME": folder, "PATH": "/nowhere"}) as driver:
             driver.socket.settimeout(20)
             said_so_far, exits = [], 0
             for _ in range(25):
