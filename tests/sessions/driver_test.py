@@ -13,7 +13,6 @@ import os
 import pathlib
 import random
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -23,7 +22,7 @@ import traceback
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from driver_client import DRIVERS, ROOT, Driver, Gone, bash_driver, python_driver  # noqa: E402
+from driver_client import DRIVERS, Driver, Gone, bash_driver, python_driver  # noqa: E402
 
 
 def result(frames):

@@ -1,5 +1,4 @@
 """What a value looks like: text as people expect it from a notebook, and all its other forms, ready for a frame."""
-import sys
 import types
 from binascii import b2a_base64
 
