@@ -5,7 +5,6 @@ import pathlib
 import signal
 import socket
 import subprocess
-import tempfile
 import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
