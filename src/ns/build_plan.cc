@@ -184,6 +184,12 @@ class PlanBuilder {
       SBX_TRY(std::visit([&](const auto& op) { return operation(op); }, spec_.fs[i]));
     }
     show_cgroup();
+    if (options_.keep_root) {
+      begin_op("keep the root");
+      Step& step = add(StepKind::open_keep);
+      step.a = keep_string(".");
+      step.n = kRootSlot;
+    }
     // What we put into the root ourselves, in pages, and the directories; nobody else writes there.
     out_->steps_[root].b = keep_string("mode=0755,size=" + std::to_string(root_bytes_ + (uint64_t{64} << 10)) +
                                        ",nr_inodes=" + std::to_string(root_inodes_ + 16));
