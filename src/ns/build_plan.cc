@@ -643,18 +643,8 @@ class PlanBuilder {
 
   Status command() {
     if (spec_.argv.empty()) return Error(ErrorKind::internal, "no command");
-    if (spec_.exec_path.find('/') != std::string::npos) {
-      out_->candidates_.push_back(keep_string(spec_.exec_path));
-    } else {
-      for (const std::string& entry : spec_.environment) {
-        if (!starts_with(entry, "PATH=")) continue;
-        for (const std::string& directory : split(std::string_view(entry).substr(5), ':')) {
-          // An empty or relative entry means the working directory, which a stranger fills: never.
-          if (!directory.empty() && directory[0] == '/') {
-            out_->candidates_.push_back(keep_string(join_path(directory, spec_.exec_path)));
-          }
-        }
-      }
+    for (std::string& candidate : program_candidates(spec_.exec_path, spec_.environment)) {
+      out_->candidates_.push_back(keep_string(std::move(candidate)));
     }
     for (const std::string& word : spec_.argv) out_->argv_.push_back(keep_string(word));
     for (const std::string& entry : spec_.environment) out_->envp_.push_back(keep_string(entry));
@@ -729,6 +719,19 @@ class PlanBuilder {
   size_t private_step_ = 0;
   unsigned private_count_ = 0;
 };
+
+std::vector<std::string> program_candidates(const std::string& exec_path, const std::vector<std::string>& environment) {
+  if (exec_path.find('/') != std::string::npos) return {exec_path};
+  std::vector<std::string> candidates;
+  for (const std::string& entry : environment) {
+    if (!starts_with(entry, "PATH=")) continue;
+    for (const std::string& directory : split(std::string_view(entry).substr(5), ':')) {
+      // An empty or relative entry means the working directory, which a stranger fills: never.
+      if (!directory.empty() && directory[0] == '/') candidates.push_back(join_path(directory, exec_path));
+    }
+  }
+  return candidates;
+}
 
 std::string PlannedChild::step_text(uint32_t step) const {
   if (step >= steps_.size()) return "make mounts private";

@@ -56,6 +56,10 @@ struct PlanOptions {
   bool must_have_keyring = false;  // the payload may call keyctl
 };
 
+// The paths that a command may mean, in the order in which they are tried: itself, or its name in the PATH of
+// `environment`.
+std::vector<std::string> program_candidates(const std::string& exec_path, const std::vector<std::string>& environment);
+
 class PlannedChild {
  public:
   ChildPlan plan;  // pointers lead into this object

@@ -39,6 +39,7 @@ struct CgroupLimits {
   std::optional<uint64_t> cpus_milli;  // 1000: one CPU
   std::optional<uint64_t> io_bytes;    // a second, read and written each
   std::string io_device;               // "8:0", the disk that this concerns; a whole one
+  bool all_die = true;                 // memory.oom.group; false: the kernel chooses one, init and its files outlive it
 };
 
 // What the kernel counted. nullopt: nobody counts it here.
