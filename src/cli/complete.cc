@@ -154,11 +154,12 @@ Completion complete(const std::vector<std::string>& words) {
   for (const Command& each : commands())
     if (words[0] == each.name) command = &each;
   if (words[0] == "help" && words.size() == 2) completer.add_commands();
-  if (command != nullptr && command->run == policy_command) {
-    const size_t prefix = std::string_view("policy ").size();
+  if (command != nullptr && command->verbs != nullptr) {
+    const std::span<const Command> verbs = command->verbs();
+    const size_t prefix = std::string_view(command->name).size() + 1;
     command = nullptr;
     own = 2;
-    for (const Command& verb : policy_verbs()) {
+    for (const Command& verb : verbs) {
       if (words.size() == 2) completer.add(verb.name + prefix, verb.summary);
       else if (words[1] == verb.name + prefix) command = &verb;
     }
