@@ -938,6 +938,8 @@ class Host {
     if (cell_.get() == &job) cell_.reset();
     else std::erase_if(execs_, [&](const std::unique_ptr<Job>& exec) { return exec.get() == &job; });
     deadlines_->set_busy(is_busy(), now_ms());
+    // What was counted is told; a kill by the kernel, say, is not the next one's.
+    if (!over_ && !cell_ && execs_.empty()) watch_->begin_anew();
     for (auto& [id, program] : programs_) watch_output(id, program);
   }
 
@@ -993,8 +995,7 @@ class Host {
       usage.user = Micros{*counts.user_us};
       usage.system = Micros{*counts.system_us};
     }
-    if (watch_->peak_bytes() > 0) usage.peak_memory = Bytes{watch_->peak_bytes()};
-    else if (counts.memory_current) usage.peak_memory = Bytes{*counts.memory_current};
+    if (const uint64_t bytes = std::max(watch_->peak_bytes(), counts.memory_current.value_or(0)); bytes > 0) usage.peak_memory = Bytes{bytes};
     usage.peak_memory_note = "the whole sandbox while this ran, looked at every 20 ms";
     if (watch_->peak_threads() > 0) usage.peak_pids = watch_->peak_threads();
     usage.peak_pids_note = watch_->sampled() ? "sampled every 20 ms, the session's interpreter among them" : "not looked at";
