@@ -545,8 +545,9 @@ class Session:
     def traceback_of(self, kind, value, trace):
         """As Python prints it, with the frames of the user's only."""
         try:
-            for name, entry in self.sources.items():
-                linecache.cache.setdefault(name, entry)
+            linecache.cache.update(self.sources)
+            if issubclass(kind, Exception) and kind.__name__ == "UsageError":
+                return self.output.cut("UsageError: %s\n" % value, 10000)
             if isinstance(value, SyntaxError) and value.text is None and value.filename in self.sources and value.lineno:
                 lines = self.sources[value.filename][2]
                 value.text = lines[value.lineno - 1] if 0 < value.lineno <= len(lines) else None
@@ -573,6 +574,9 @@ class Session:
             if frame.filename in self.sources:
                 stack = stack[number:]
                 break
+        else:
+            if getattr(found, "filename", None) in self.sources:  # a SyntaxError of the cell itself
+                stack = []
         found.stack[:] = stack
 
     def error_of(self, kind, value, trace):
@@ -611,7 +615,8 @@ class Session:
             self.open_stdin(stdin)
             if store:
                 self.count += 1
-                self.note_input(source)
+                if self.shell is None:
+                    self.note_input(source)
             name = "<cell %d>" % self.count if store else "<cell>"
             self.name_source(name, source)
             done = self.guarded(lambda: self.run_cell(source, name, store))

@@ -10,7 +10,7 @@ def install(session):
     """Called once, before the first cell."""
     if not session.once or not os.environ.get("SBX_PLOTS"):
         watch_plots(session)
-    sys.meta_path.append(StandIn(session))
+    sys.meta_path.insert(0 if session.mode == "never" else len(sys.meta_path), StandIn(session))
 
 
 # ---- plots ----------------------------------------------------------------------------------------------------------
@@ -69,8 +69,8 @@ def shown(name, kind):
 class JSON(Shown):
     kind = "application/json"
 
-    def __init__(self, data=None, *arguments, **keywords):
-        super().__init__(data, *arguments, **keywords)
+    def __init__(self, data=None, url=None, filename=None, expanded=False, metadata=None, root="root", **keywords):
+        super().__init__(data, url, filename, dict(metadata or {}, expanded=expanded, root=root), **keywords)
         if isinstance(self.data, str):
             import json
             self.data = json.loads(self.data)
@@ -90,7 +90,6 @@ class Image(Shown):
             return {"text/html": '<img src="%s"%s/>' % (self.url, "".join([' %s="%s"' % pair for pair in size.items()])),
                     "text/plain": repr(self)}
         data = self.data if isinstance(self.data, bytes) else self.data.encode("utf-8", "replace")
-        kind = {"png": "image/png"}.get("", None)
         for start, kind in ((b"\x89PNG", "image/png"), (b"\xff\xd8", "image/jpeg"), (b"GIF8", "image/gif"), (b"RIFF", "image/webp"),
                             (b"", "image/png")):
             if data.startswith(start):
@@ -119,7 +118,7 @@ class IFrame:
 def module_of(name, session):
     module = types.ModuleType(name)
     if name == "IPython":
-        module.get_ipython, module.version_info, module.__version__ = session.get_ipython, (0, 0, 0), "0.0.0"
+        module.get_ipython, module.version_info, module.__version__ = session.get_ipython, (8, 24, 0), "8.24.0"
         module.__path__ = []
     elif name == "IPython.display":
         for class_name, kind in (("HTML", "text/html"), ("Markdown", "text/markdown"), ("Latex", "text/latex"), ("Math", "text/latex"),
@@ -140,14 +139,16 @@ def module_of(name, session):
     elif name in ("IPython.core.getipython", "IPython.core"):
         module.get_ipython = session.get_ipython
         module.__path__ = []
+    elif name == "IPython.core.pylabtools":
+        module.backend2gui = {}  # of no use to matplotlib here; older ones look
     elif name == "IPython.core.display":
         module.__dict__.update({key: value for key, value in vars(sys.modules["IPython.display"]).items() if not key.startswith("__")})
     return module
 
 
 class StandIn:
-    """The last finder: asked only for what is not installed."""
-    NAMES = ("IPython", "IPython.display", "IPython.core", "IPython.core.display", "IPython.core.getipython")
+    """The last finder, asked only for what is not installed; the first, where IPython is not wanted."""
+    NAMES = ("IPython", "IPython.display", "IPython.core", "IPython.core.display", "IPython.core.getipython", "IPython.core.pylabtools")
 
     def __init__(self, session):
         self.session = session
@@ -174,4 +175,139 @@ class StandIn:
 # ---- IPython, where it is -------------------------------------------------------------------------------------------
 
 def consider(session, source):
-    """Whether this cell is IPython's to run."""
+    """Before a cell: takes IPython's shell when the mode says so, or when the cell wants what only IPython has."""
+    if session.mode == "always" or is_loaded() or wants_ipython(session, source):
+        try:
+            session.shell = make_shell(session)
+        except ImportError:
+            pass  # it is not installed
+        if session.shell is None:
+            session.mode = "never"
+
+
+def is_loaded():
+    module = sys.modules.get("IPython")
+    return module is not None and not hasattr(module, "__sbx__")
+
+
+def wants_ipython(session, source):
+    if "%" not in source and "IPython" not in source and "get_ipython" not in source and "ipywidgets" not in source:
+        return False
+    names = session.load_source()
+    magics = session.get_ipython()
+    ours = set(magics.line_magics) - {"load_ext", "reload_ext", "unload_ext"}
+    lines = source.lstrip("\n").splitlines()
+    if lines and lines[0].startswith("%%"):
+        return lines[0][2:].split(" ")[0] not in magics.cell_magics
+    for token in names.tokens(source):
+        if token.kind == "name" and token.text in ("IPython", "get_ipython", "ipywidgets"):
+            return True
+        if token.kind in ("magic", "value") and token.text.startswith("%"):
+            if token.text[1:].split(" ")[0].strip("?\n") not in ours:
+                return not compiles(source)
+    return False
+
+
+def compiles(source):
+    try:
+        compile(source, "<cell>", "exec", getattr(__import__("ast"), "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0), True)
+        return True
+    except (SyntaxError, ValueError):
+        return False
+
+
+class Shell:
+    """What a Session asks of IPython's InteractiveShell."""
+
+    def __init__(self, session, shell):
+        self.session, self.shell = session, shell
+
+    def run(self, source, name, store):
+        shell = self.shell
+        shell.execution_count = self.session.count
+        shell.compile.get_code_name = lambda *_: name
+        result = shell.run_cell(source, store_history=store)
+        error = result.error_before_exec or result.error_in_exec
+        if error is not None:
+            raise error
+
+    def forms(self, obj, include=None, exclude=None):
+        data, metadata = self.shell.display_formatter.format(obj, include=include, exclude=exclude)
+        return (data, metadata) if data else None
+
+
+def make_shell(session):
+    from IPython.core.displayhook import DisplayHook
+    from IPython.core.displaypub import DisplayPublisher
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    class Hook(DisplayHook):
+        def write_output_prompt(self):
+            pass
+
+        def write_format_data(self, format_dict, md_dict=None):
+            session.send_data("result", format_dict, md_dict, execution_count=session.count)
+
+        def finish_displayhook(self):
+            self._is_active = False
+
+    class Publisher(DisplayPublisher):
+        def publish(self, data, metadata=None, source=None, *, transient=None, update=False, **_):
+            name = (transient or {}).get("display_id")
+            session.send_data("update" if update else "display", data, metadata, **({} if name is None else {"display_id": str(name)[:200]}))
+
+        def clear_output(self, wait=False):
+            session.clear_output(wait)
+
+    class SessionShell(InteractiveShell):
+        displayhook_class, display_pub_class = Hook, Publisher
+        system = InteractiveShell.system_raw
+
+        def showtraceback(self, exc_tuple=None, *_, **__):
+            if exc_tuple is not None:  # in a formatter; that of the cell is in the last frame
+                session.complain()
+
+        def showsyntaxerror(self, *_, **__):
+            pass
+
+        showindentationerror = showsyntaxerror
+
+        def enable_gui(self, gui=None):
+            pass
+
+        def ask_exit(self):
+            raise SystemExit
+
+    settings = Config()
+    settings.HistoryManager.enabled = False
+    settings.InteractiveShell.colors = "NoColor"
+    settings.InteractiveShell.autoindent = False
+    main, excepthook, displayhook = sys.modules["__main__"], sys.excepthook, sys.displayhook
+    before, inputs, outputs = dict(session.space), session.inputs, session.outputs
+    shell = SessionShell.instance(config=settings, user_module=session.module, user_ns=session.space)
+    sys.excepthook, sys.displayhook, sys.modules["__main__"] = excepthook, displayhook, main
+    import warnings
+    warnings.filterwarnings("ignore", message="To exit: use")
+    own = session.get_ipython()
+    shell.kernel = own.kernel
+    shell.loop_runner = session.wait_for
+    shell.loop_runner_map["asyncio"] = (session.wait_for, True)
+    for name in ("pip", "conda", "mamba", "micromamba", "uv", "matplotlib", "pylab"):
+        shell.register_magic_function(own.line_magics[name], "line", name)
+    shell.register_magic_function(lambda line: shell.run_line_magic("sx", line), "line", "system")
+    shell.display_formatter.formatters["image/png"].for_type_by_name(
+        "matplotlib.figure", "Figure", lambda figure: session.display_hooks and session.display_hooks.picture_of(figure))
+    # What the session has kept so far.
+    history = shell.history_manager
+    history.input_hist_parsed[:] = history.input_hist_raw[:] = inputs[:session.count]
+    history.output_hist.update(outputs)
+    for name, value in session.last_values.items():
+        setattr(shell.displayhook, name, value)
+    for name in ("_", "__", "___"):
+        session.space[name] = session.last_values[name]
+    for name in ("exit", "quit"):  # it hides the builtins
+        session.space[name] = before.get(name, getattr(builtins, name))
+    session.inputs, session.outputs = history.input_hist_parsed, history.output_hist
+    session.hidden |= set(session.space) - set(before)
+    return Shell(session, shell)

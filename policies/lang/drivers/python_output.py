@@ -162,7 +162,7 @@ class Printer:
         for base in type.__dict__["__mro__"].__get__(kind):
             if base in PRINTERS:
                 return PRINTERS[base]
-            key = (base.__dict__.get("__module__"), base.__name__)
+            key = (getattr(base, "__module__", None), base.__name__)
             if isinstance(key[0], str) and key in PRINTERS_BY_NAME:
                 return PRINTERS_BY_NAME[key]
             if "_repr_pretty_" in base.__dict__:
@@ -251,7 +251,7 @@ def as_dict(open, close):
 def as_call(arguments):
     """NAME(ARGUMENTS…), of which those that are pairs have names."""
     def show(obj, p, cycle):
-        name = type(obj).__name__
+        name = type(obj).__name__ if type(obj) is not types.SimpleNamespace else "namespace"
         p.begin_group(len(name) + 1, name + "(")
         if cycle:
             p.text("...")
@@ -343,7 +343,7 @@ PRINTERS = {
 PRINTERS_BY_NAME = {
     ("collections", "OrderedDict"): as_call(lambda obj: [list(obj.items())] if obj else []),
     ("collections", "defaultdict"): as_call(lambda obj: [obj.default_factory, dict(obj)]),
-    ("collections", "Counter"): as_call(lambda obj: [dict(obj.most_common())] if obj else []),
+    ("collections", "Counter"): as_call(lambda obj: [dict(obj)] if obj else []),
     ("collections", "deque"): as_call(lambda obj: [list(obj)] + ([Named("maxlen", obj.maxlen)] if obj.maxlen is not None else [])),
     ("collections", "UserList"): as_call(lambda obj: [obj.data]),
     ("re", "Pattern"): as_pattern, ("_sre", "SRE_Pattern"): as_pattern,

@@ -184,6 +184,8 @@ def transform(source):
     if bare.startswith("%%") and bare[2:3].strip() not in ("", "%"):
         head, _, body = bare.partition("\n")
         name, _, line = head[2:].partition(" ")
+        if body and not body.endswith("\n"):
+            body += "\n"
         return above + call("run_cell_magic", name.strip(), line.strip(), body) + "\n"
     parts, at, statement, other = [], 0, None, False
     for token in tokens(source):
