@@ -934,9 +934,12 @@ class Host {
       if (program.job == &job) program.job = nullptr;
     }
     if (Client* client = find_client(job.client)) client->job = nullptr;
-    frames_.end_cell();
-    if (cell_.get() == &job) cell_.reset();
-    else std::erase_if(execs_, [&](const std::unique_ptr<Job>& exec) { return exec.get() == &job; });
+    if (cell_.get() == &job) {
+      frames_.end_cell();
+      cell_.reset();
+    } else {
+      std::erase_if(execs_, [&](const std::unique_ptr<Job>& exec) { return exec.get() == &job; });
+    }
     deadlines_->set_busy(is_busy(), now_ms());
     // What was counted is told; a kill by the kernel, say, is not the next one's.
     if (!over_ && !cell_ && execs_.empty()) watch_->begin_anew();
