@@ -7,7 +7,8 @@
 #   make test-guest           cases and leaks in virtual machines with systemd and all cgroup v2 controllers (Debian 12 and 13)
 #   make test-plots           what Python and R programs show comes back, with Debian's matplotlib, plotly, ggplot2 …
 #   make test-languages       programs in forty languages, whose packages it installs: ten minutes
-#   make asan-test            unit and integration tests with AddressSanitizer and UndefinedBehaviorSanitizer
+#   make asan-test            unit and integration tests with AddressSanitizer and UndefinedBehaviorSanitizer; SPREAD=1: each
+#                             case as root or as the user, not both
 #   make cross-arm64          build-arm64/sbx for aarch64
 #   make test-containers      real containers, made with podman, as root: a minute and a half; make test-guest-containers: one that owns its
 #                             cgroup, in a virtual machine: ten
@@ -25,6 +26,9 @@ EXAMPLE ?= examples/hello.py
 FUZZ_SECONDS ?= 60
 WERROR ?=
 CHECK_SKIPS ?=
+SPREAD ?=
+LINT_CHECKS ?=
+GUESTS ?= debian12 debian13
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 .DEFAULT_GOAL := build
@@ -83,7 +87,7 @@ test-guest-containers: build
 test-guest: build
 	@tools/install-deps.sh guest
 	@cmake --build build -j $(JOBS) --target probe
-	@python3 tests/guest/run_guest.py debian12 debian13 --binary build/sbx
+	@python3 tests/guest/run_guest.py $(GUESTS) --binary build/sbx
 
 test-guest-packages: build
 	@tools/install-deps.sh guest
@@ -117,12 +121,12 @@ reference: build
 	@build/sbx help --format schema > docs/schema/policy-v1.json
 	@build/sbx help --format hints > docs/guide/09-troubleshooting.md
 
-# clang-tidy with the short list of .clang-tidy, every finding an error.
+# clang-tidy with the short list of .clang-tidy, every finding an error; LINT_CHECKS takes some away.
 lint:
 	@tools/install-deps.sh lint
 	@$(call preset,release,build)
 	@cmake --build build -j $(JOBS) --target generated_sources
-	@tools/lint.sh build $(JOBS)
+	@tools/lint.sh build $(JOBS) '$(LINT_CHECKS)'
 
 asan:
 	@tools/install-deps.sh build
@@ -131,7 +135,7 @@ asan:
 
 asan-test: asan
 	@cd build-asan && ctest --output-on-failure --repeat until-pass:2 -j $(JOBS)
-	@python3 tests/run.py --binary build-asan/sbx $(call skips,tests/expected-skips.txt tests/expected-skips-asan.txt)
+	@python3 tests/run.py --binary build-asan/sbx $(if $(SPREAD),--spread) $(call skips,tests/expected-skips.txt tests/expected-skips-asan.txt)
 
 bench: all
 	@python3 tests/bench/bench.py --binary build/sbx
