@@ -259,7 +259,7 @@ Result<Page> session_attach_page() {
   CellOptions unused;
   std::vector<Option> all = options(false, unused);
   std::erase_if(all, [](const Option& option) { return option.name != "timeout" && option.name != "quiet" && option.name != "help"; });
-  return Page{kAttachUsage, kAttachAbout, std::move(all), {{kOutput, "sbx session attach work"}}};
+  return Page{kAttachUsage, kAttachAbout, std::move(all), {{kProgram, "sbx session attach --timeout 10m work"}, {kOutput, "sbx session attach work"}}};
 }
 
 int session_run_command(const Invocation& invocation) { return run_or_exec(false, invocation); }

@@ -155,8 +155,12 @@ Result<Page> session_start_page() {
   StartOptions start;
   return Page{kUsage, kAbout, SBX_TRY(options(true, unused, ignored, start)),
               {{kSession, "sbx session start --lang python --name work --ttl 2h"},
+               {"Program", "sbx session start --venv .venv"},
                {"Files", "sbx session start --workspace .:overlay"},
-               {"Limits", "sbx session start --memory 4G --time 5m --idle none"}}};
+               {"Limits", "sbx session start --memory 4G --time 5m --idle none"},
+               {"Environment and network", "sbx session start --net host --env LANG"},
+               {"Policy", "sbx session start --policy strict"},
+               {"Output and terminal", "sbx session start -v"}}};
 }
 
 int session_start_command(const Invocation& invocation) {

@@ -146,6 +146,17 @@ def order(t):
     t.equal((got["execution_count"], got["state_kept"], got["verdict"], got["session"]["id"]), (1, True, "exited", s.id))
 
 
+@case("the result of cells and programs matches the published schema", needs="python")
+def schema(t):
+    from result_cases import validate
+    s = Session(t)
+    for code in ("6 * 7", "import os; os._exit(1)", "1 / 0", "print('x'); display({'a': 1})"):
+        validate(s.run(code, result=True).result)
+        validate(s.json(code))
+    done = t.run([t.binary, "session", "exec", "--json", "s", "true"])
+    validate(json.loads(done.out))
+
+
 @case("files that a cell made or changed are told, and no others", needs="python")
 def changes(t):
     s = Session(t)
