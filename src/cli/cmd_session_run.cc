@@ -107,12 +107,13 @@ int fail(const char* command, const Error& error, const CellOptions& cell, std::
 }
 
 // Hints, result and status of a reply.
-int deliver(const Json& reply, const CellOptions& cell, std::optional<ResultFile>& file) {
+int deliver(const SessionReply& answer, const CellOptions& cell, std::optional<ResultFile>& file) {
+  const Json& reply = answer.reply;
   int status = static_cast<int>(reply.at("exit_status").integer(125));
   if (!cell.quiet) {
     for (const Json& hint : reply.at("hints").items()) say(hint.text());
   }
-  const std::string& result = reply.at("result").text();
+  const std::string& result = answer.result;
   if (cell.json && !print(result) && status == 0) status = 1;
   if (file) {
     if (Status written = file->write(result); !written.ok()) {
@@ -211,7 +212,7 @@ int run_or_exec(bool exec, const Invocation& invocation) {
   }
   Result<SessionLink> link = open_session(id);
   if (!link.ok()) return fail(name, link.error(), cell, file);
-  const Result<Json> reply = run_at_session(link.value().connection, request, code, input, exec ? STDIN_FILENO : -1, cell.quiet);
+  const Result<SessionReply> reply = run_at_session(link.value().connection, request, code, input, exec ? STDIN_FILENO : -1, cell.quiet);
   if (!reply.ok()) return fail(name, reply.error(), cell, file);
   return deliver(reply.value(), cell, file);
 }
@@ -287,7 +288,7 @@ int session_attach_command(const Invocation& invocation) {
     // While the person typed, the session may have ended.
     link = open_session(words.value()[0]);
     if (!link.ok()) return fail_usage("session attach", link.error());
-    const Result<Json> reply = run_at_session(link.value().connection, request_of("run", cell), *text, "", -1, cell.quiet);
+    const Result<SessionReply> reply = run_at_session(link.value().connection, request_of("run", cell), *text, "", -1, cell.quiet);
     std::optional<ResultFile> none;
     status = reply.ok() ? deliver(reply.value(), cell, none) : fail("session attach", reply.error(), cell, none);
   }

@@ -69,6 +69,8 @@ class Exchange {
  public:
   Exchange(Connection& connection, int stdin_fd, bool quiet) : connection_(connection), stdin_(stdin_fd), quiet_(quiet) {}
 
+  std::string result;  // as it came
+
   Result<Json> run() {
     for (;;) {
       std::array<pollfd, 3> polls{};
@@ -84,7 +86,11 @@ class Exchange {
       for (bool closed = false;;) {
         std::optional<Message> message = SBX_TRY(connection_.poll(closed));
         if (message) {
-          if (message->kind == Kind::reply) return session::parse_json(message->body, 128, 5000000);
+          if (message->kind == Kind::result) {
+            result = std::move(message->body);
+            continue;
+          }
+          if (message->kind == Kind::reply) return session::parse_json(message->body);
           show(*message);
           continue;
         }
@@ -190,16 +196,19 @@ Result<Json> ask_session(Connection& connection, const Json& request) {
   }
 }
 
-Result<Json> run_at_session(Connection& connection, const Json& request, const std::optional<std::string>& code, const std::string& cell_input,
+Result<SessionReply> run_at_session(Connection& connection, const Json& request, const std::optional<std::string>& code, const std::string& cell_input,
                             int stdin_fd, bool quiet) {
   SBX_TRY(connection.send(Kind::request, request.dump()));
   for (size_t at = 0; at < cell_input.size(); at += kInputChunk) {
     SBX_TRY(connection.send(Kind::input, std::string_view(cell_input).substr(at, kInputChunk)));
   }
   if (code) SBX_TRY(connection.send(Kind::code, *code));
-  Json reply = SBX_TRY(Exchange(connection, stdin_fd, quiet).run());
-  if (std::optional<Error> error = error_of(reply)) return std::move(*error);
-  return reply;
+  Exchange exchange(connection, stdin_fd, quiet);
+  SessionReply answer;
+  answer.reply = SBX_TRY(exchange.run());
+  if (std::optional<Error> error = error_of(answer.reply)) return std::move(*error);
+  answer.result = std::move(exchange.result);
+  return answer;
 }
 
 }  // namespace sbx::cli

@@ -579,8 +579,8 @@ class PlanBuilder {
     }
     if (limits.pids && !options_.pids_controller) limit(RLIMIT_NPROC, *limits.pids + 1, "pids");  // init counts
     if (options_.data_limit != 0) limit(RLIMIT_DATA, options_.data_limit, "data");
-    if (limits.cpu_time) {
-      // A second net for each process; the tree's sum is the supervisor's.
+    // A second net for each process; the tree's sum is the supervisor's. Not where a process lives for many programs' time.
+    if (limits.cpu_time && !options_.keep_root) {
       limit(RLIMIT_CPU, static_cast<uint64_t>(limits.cpu_time->value / 1000 + 2), "cpu time");
     }
     return {};

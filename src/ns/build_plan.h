@@ -43,7 +43,7 @@ struct PlanOptions {
   std::span<const sock_filter> reporting_filter;  // likewise; see ChildPlan
   std::array<uint64_t, 3> start_key{};  // see ChildPlan::start_path; zeros: none
   std::vector<std::string> keep;        // targets of PrivateDirOp or OverlayOp: descriptors for the supervisor
-  bool keep_root = false;               // a descriptor of the new root in kRootSlot
+  bool keep_root = false;               // for a sandbox that outlives its programs: a descriptor of the new root in kRootSlot
   bool terminal = false;
   bool pids_controller = false;  // a cgroup counts processes: no RLIMIT_NPROC, which would refuse first and uncounted
   bool show_cgroup = false;      // mount our own cgroup at /sys/fs/cgroup, for runtimes that size themselves by it

@@ -50,6 +50,7 @@ constexpr size_t kTail = 4096;
 constexpr size_t kLogBytes = size_t{256} << 10;
 constexpr size_t kMaxSegments = 100000;       // turns of stdout and stderr in one cell that are told apart
 constexpr size_t kMaxOutputs = 2000;
+constexpr size_t kOutputText = size_t{4} << 20;  // of the streams, a second time among the outputs
 constexpr size_t kMaxStdin = size_t{16} << 20;
 constexpr int64_t kIdleLookMs = 200;          // while nothing in the sandbox uses the CPU
 constexpr int kMaxFailures = 3;               // starts of a driver that came to nothing, in a row
@@ -984,8 +985,10 @@ class Host {
     Json hints = Json::array();
     for (const std::string& hint : report.hints) hints.add(hint);
     answer.set("hints", std::move(hints)).set("state_kept", driven ? Json(state_kept) : Json());
-    if (job.want_result) answer.set("result", result_text(job, report, driven, state_kept, lost));
-    if (job.client != 0) reply(job.client, std::move(answer));
+    if (job.client != 0) {
+      if (job.want_result) tell(job.client, Kind::result, result_text(job, report, driven, state_kept, lost));
+      reply(job.client, std::move(answer));
+    }
     cells_done_ += job.exec ? 0 : 1;
     last_verdict_ = runtime::verdict_name(outcome.verdict);
     drop(job);
@@ -1049,14 +1052,17 @@ class Host {
     more.set("execution_count", driven && execution_count_ > 0 ? Json(execution_count_) : Json());
     more.set("state_kept", driven ? Json(state_kept) : Json()).set("state_note", lost.empty() ? Json() : Json(lost));
     Json outputs = Json::array();
+    size_t left = kOutputText;
     for (const Job::Segment& segment : job.segments) {
       if (segment.output != SIZE_MAX) {
         outputs.add(job.outputs[segment.output]);
         continue;
       }
       const std::string& kept = segment.stream == 1 ? report.outcome.out.kept : report.outcome.err.kept;
-      const std::string bytes = kept.substr(segment.begin, segment.end - segment.begin);
+      const std::string bytes = kept.substr(segment.begin, std::min(segment.end - segment.begin, left));
+      left -= bytes.size();
       Json output = Json::object().set("type", "stream").set("name", segment.stream == 1 ? "stdout" : "stderr");
+      if (bytes.size() < segment.end - segment.begin) output.set("truncated", true);
       if (is_valid_utf8(bytes)) output.set("text", bytes);
       else output.set("base64", base64_encode(bytes));
       outputs.add(std::move(output));
@@ -1131,15 +1137,25 @@ class Host {
     client_input_.erase(id);
     if (job == nullptr) return;
     job->client = 0;
-    for (auto queued = queue_.begin(); queued != queue_.end(); ++queued) {
-      if (queued->get() != job) continue;
-      queue_.erase(queued);
-      deadlines_->set_busy(is_busy(), now_ms());
-      return;
-    }
+    if (forget_queued(*job)) return;
     if (job->exec) ask_to_end(*job, Verdict::killed);
     else interrupt(*job);
     for (auto& [program_id, program] : programs_) watch_output(program_id, program);
+  }
+
+  // True: it was waiting for its turn, and is gone.
+  bool forget_queued(const Job& job) {
+    for (auto queued = queue_.begin(); queued != queue_.end(); ++queued) {
+      if (queued->get() != &job) continue;
+      if (Client* const client = find_client(job.client)) {
+        client->job = nullptr;
+        reply(job.client, Json::object().set("exit_status", 128 + SIGINT).set("verdict", "killed").set("hints", Json::array().add("it was interrupted before its turn came")));
+      }
+      queue_.erase(queued);
+      deadlines_->set_busy(is_busy(), now_ms());
+      return true;
+    }
+    return false;
   }
 
   static bool send_some(Client& client) {
@@ -1213,7 +1229,7 @@ class Host {
         }
         return;
       case Kind::interrupt:
-        if (client.job != nullptr) interrupt(*client.job);
+        if (client.job != nullptr && !forget_queued(*client.job)) interrupt(*client.job);
         return;
       default: lose_client(id);
     }

@@ -6,6 +6,7 @@
 //   input, input_end, interrupt ─────────▶
 //                                ◀──────── out, err (bytes of the program), note (a line for a person), shown (text of a
 //                                          value, for who reads no JSON), descriptor (with one by SCM_RIGHTS)
+//                                ◀──────── result (the JSON text of a run, as it is)
 //                                ◀──────── reply (JSON), the last one
 #pragma once
 
@@ -30,10 +31,11 @@ enum class Kind : uint8_t {
   note = 'n',
   shown = 's',
   descriptor = 'F',
+  result = 'r',
   reply = 'J',
 };
 
-inline constexpr size_t kMaxMessage = size_t{512} << 20;  // a reply holds both streams, in base64 at worst
+inline constexpr size_t kMaxMessage = size_t{3} << 30;    // a result holds both streams, each byte as \u0000 at worst
 inline constexpr size_t kMaxRequest = size_t{24} << 20;   // what a session accepts
 
 struct Message {
