@@ -212,6 +212,7 @@ int own_command(const Invocation& invocation) {
 
 constexpr Command kVerbs[] = {
     {"session start", "start one, and print its id", session_start_command, session_start_page},
+    {"session warm", "start some ahead, for the next start", session_warm_command, session_warm_page},
     {"session run", "run a cell in it", session_run_command, session_run_page},
     {"session exec", "run a further program in its sandbox", session_exec_command, session_exec_page},
     {"session attach", "type cells", session_attach_command, session_attach_page},

@@ -199,10 +199,12 @@ Result<Json> ask_session(Connection& connection, const Json& request) {
 Result<SessionReply> run_at_session(Connection& connection, const Json& request, const std::optional<std::string>& code, const std::string& cell_input,
                             int stdin_fd, bool quiet) {
   SBX_TRY(connection.send(Kind::request, request.dump()));
-  for (size_t at = 0; at < cell_input.size(); at += kInputChunk) {
-    SBX_TRY(connection.send(Kind::input, std::string_view(cell_input).substr(at, kInputChunk)));
+  // A session that has refused it already does not listen any more; its answer is there to be read.
+  bool listening = true;
+  for (size_t at = 0; listening && at < cell_input.size(); at += kInputChunk) {
+    listening = connection.send(Kind::input, std::string_view(cell_input).substr(at, kInputChunk)).ok();
   }
-  if (code) SBX_TRY(connection.send(Kind::code, *code));
+  if (code && listening) (void)connection.send(Kind::code, *code);
   Exchange exchange(connection, stdin_fd, quiet);
   SessionReply answer;
   answer.reply = SBX_TRY(exchange.run());

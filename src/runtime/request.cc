@@ -1574,7 +1574,6 @@ Status Execution::prepare_session(const DriverOf& driver_of) {
   extra.emplace_back(PrivateDirOp{kCellInputDirectory, 0755});
   session_spec_ = SBX_TRY(make_spec(step, std::move(extra), false));
   note_spec(session_spec_);
-  SBX_TRY(cgroups());
   return {};
 }
 

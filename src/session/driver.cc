@@ -47,12 +47,13 @@ Status check_bundle(const Json& data) {
 
 }  // namespace
 
-std::optional<runtime::SessionDriver> driver_of(const std::string& language) {
+std::optional<runtime::SessionDriver> driver_of(const std::string& language, const std::string& preload) {
   for (const Known& known : known_drivers()) {
     if (language != known.language) continue;
     runtime::SessionDriver driver;
     driver.directory = kDriverDirectory;
     driver.argv = known.argv;
+    if (!preload.empty()) driver.argv.insert(driver.argv.end(), {"--preload", preload});
     for (const std::string& path : embedded_files(kDrivers)) {
       const std::string name = base_name(path);
       if (starts_with(name, known.prefix)) driver.files.emplace_back(name, std::string(*embedded_file(path)));

@@ -18,7 +18,8 @@ inline constexpr char kDriverDirectory[] = "/run/sbx/session";
 inline constexpr size_t kMaxFrame = size_t{16} << 20;
 
 // nullopt: this language keeps files only.
-std::optional<runtime::SessionDriver> driver_of(const std::string& language);
+// `preload`: modules to import beforehand, "numpy,pandas"; for Python only.
+std::optional<runtime::SessionDriver> driver_of(const std::string& language, const std::string& preload = "");
 std::vector<std::string> languages_with_driver();
 
 // 32 hexadecimal digits, new for each cell.

@@ -172,7 +172,7 @@ class Host {
     epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
     timer_.reset(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
     if (!epoll_.valid() || !timer_.valid() || !signals_.valid()) return Error::from_errno(errno, "make the session's descriptors");
-    entry_.emplace(SBX_TRY(place_.add(options_.name, ground_.language())));
+    entry_.emplace(SBX_TRY(place_.add(options_.name, ground_.language(), options_.warm)));
     runtime::CgroupParent* const cgroups = SBX_TRY(ground_.cgroups());
     live_ = SBX_TRY(runtime::LiveSandbox::start(ground_.spec(), facts_, cgroups));
     watch_.emplace(ground_.spec(), live_->cgroup(), live_->samples_memory());
@@ -1204,6 +1204,10 @@ class Host {
         Result<Json> request = parse_json(message.body, 16, 20000);
         if (client.asked || !request.ok()) return lose_client(id);
         client.asked = true;
+        const std::string& op = request.value().at("op").text();
+        if (!entry_->record().warm.empty() && op != "show" && op != "stop" && op != "adopt") {
+          return refuse(id, Error(ErrorKind::usage, "the session is started ahead and not in use").with_hint("sbx session start takes it"));
+        }
         if (request.value().at("op").text() == "run") client.request = request.take();
         else on_request(id, client, request.value());
         return;
@@ -1279,6 +1283,7 @@ class Host {
     if (op == "show") return reply(id, describe());
     if (op == "logs") return reply(id, Json::object().set("log", base64_encode(log_.size() > kLogBytes ? log_.substr(log_.size() - kLogBytes) : log_)));
     deadlines_->use(now_ms());
+    if (op == "adopt") return adopt(id, request);
     if (op == "exec") {
       if (execs_.size() >= kMaxPrograms) return refuse(id, Error(ErrorKind::resource, "too many programs run in this session already"));
       std::unique_ptr<Job> job = make_job(id, request);
@@ -1317,6 +1322,19 @@ class Host {
     refuse(id, Error(ErrorKind::usage, "the session does not know " + quoted(op)).with_hint("it was started by another version of sbx"));
   }
 
+  // From now on it is in use, by whoever was first.
+  void adopt(uint64_t id, const Json& request) {
+    if (entry_->record().warm.empty() || entry_->record().warm != request.at("warm").text() || !driver_ready_) {
+      return refuse(id, Error(ErrorKind::usage, "somebody was faster"));
+    }
+    if (Status adopted = entry_->adopt(place_, request.at("name").text()); !adopted.ok()) return refuse(id, adopted.error());
+    const auto time = [&](const char* key) {
+      return request.has(key) ? std::optional<Millis>(Millis{request.at(key).integer()}) : std::nullopt;
+    };
+    deadlines_.emplace(time("ttl_ms"), time("idle_ms"), now_ms());
+    reply(id, Json::object().set("id", entry_->record().id).set("language", entry_->record().language).set("supervisor_pid", static_cast<int64_t>(entry_->record().pid)));
+  }
+
   // The sandbox's root directory: who has it is the same user, and copies by its own hands.
   void send_root(uint64_t id, Client& client) {
     const std::string text = encode(Kind::descriptor, "");
@@ -1345,7 +1363,7 @@ class Host {
     json.set("id", record.id).set("name", record.name.empty() ? Json() : Json(record.name)).set("language", record.language);
     json.set("keeps_state", ground_.has_driver());
     const bool starting = emptying_ || (ground_.has_driver() && !driver_ready_);
-    json.set("state", cell_ ? "busy" : starting ? "starting" : "idle");
+    json.set("state", cell_ ? "busy" : starting ? "starting" : record.warm.empty() ? "idle" : "warm");
     json.set("cells", cells_done_).set("waiting", static_cast<int64_t>(queue_.size())).set("programs", static_cast<int64_t>(execs_.size()));
     json.set("last_verdict", last_verdict_.empty() ? Json() : Json(last_verdict_));
     json.set("supervisor_pid", static_cast<int64_t>(record.pid)).set("created", record.created);

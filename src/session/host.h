@@ -27,6 +27,7 @@ namespace sbx::session {
 struct HostOptions {
   std::string name;
   std::optional<Millis> ttl, idle;
+  std::string warm;          // started ahead, for whoever asks for exactly this; used once. "": in use at once
   Millis grace{3000};        // from the interrupt to the end of everything
   Millis start{30000};       // until the driver is ready
   bool changes = false;      // the working directory can be written: tell what cells changed in it

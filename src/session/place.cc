@@ -150,6 +150,7 @@ Result<SessionRecord> SessionPlace::read(const std::string& id) const {
   record.language = json.at("language").text();
   record.pid = static_cast<pid_t>(json.at("pid").integer());
   record.created = json.at("created").integer();
+  record.warm = json.at("warm").text();
   return record;
 }
 
@@ -207,16 +208,21 @@ Status SessionPlace::check_name(const std::string& name) {
       .with_hint("at most 64 letters, digits, '.', '_' and '-', beginning with a letter");
 }
 
-Result<SessionPlace::Entry> SessionPlace::add(const std::string& name, const std::string& language) const {
-  if (!name.empty()) {
-    for (const SessionRecord& other : SBX_TRY(list())) {
-      if (other.name != name) continue;
-      return Error(ErrorKind::usage, "a session is called " + quoted(name) + " already")
-          .with_origin("flag --name")
-          .with_hint("use it, or end it first: sbx session rm " + shell_quote(name));
-    }
+Status SessionPlace::check_free(const std::string& name) const {
+  if (name.empty()) return {};
+  for (const std::string& id : ids()) {
+    const Result<SessionRecord> other = read(id);
+    if (!other.ok() || other.value().name != name || !is_alive(id)) continue;
+    return Error(ErrorKind::usage, "a session is called " + quoted(name) + " already")
+        .with_origin("flag --name")
+        .with_hint("use it, or end it first: sbx session rm " + shell_quote(name));
   }
+  return {};
+}
+
+Result<SessionPlace::Entry> SessionPlace::add(const std::string& name, const std::string& language, const std::string& warm) const {
   const UniqueFd held = SBX_TRY(hold());
+  SBX_TRY(check_free(name));
   Entry entry;
   SessionRecord& record = entry.record_;
   record.id = SBX_TRY(make_id());
@@ -224,11 +230,7 @@ Result<SessionPlace::Entry> SessionPlace::add(const std::string& name, const std
   record.language = language;
   record.pid = ::getpid();
   record.created = static_cast<int64_t>(::time(nullptr));
-  // Two that started at once with one name: whoever comes second sees the first's record.
-  for (const std::string& id : ids()) {
-    const Result<SessionRecord> other = read(id);
-    if (!name.empty() && other.ok() && other.value().name == name && is_alive(id)) return Error(ErrorKind::usage, "a session is called " + quoted(name) + " already").with_origin("flag --name");
-  }
+  record.warm = warm;
   entry.lock_ = SBX_TRY(sys::openat(directory_.get(), record.id + ".lock", O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
   if (::flock(entry.lock_.get(), LOCK_EX | LOCK_NB) != 0) return Error::from_errno(errno, "lock the session's entry");
   entry.directory_ = SBX_TRY(sys::dup(directory_.get()));  // from here on its destructor takes everything away
@@ -239,11 +241,27 @@ Result<SessionPlace::Entry> SessionPlace::add(const std::string& name, const std
     return Error::from_errno(errno, "open the session's socket in " + quoted_path(path_));
   }
   entry.listener_ = std::move(listener);
-  Json json = Json::object();
-  json.set("name", record.name).set("language", record.language).set("pid", static_cast<int64_t>(record.pid)).set("created", record.created);
-  const UniqueFd file = SBX_TRY(sys::openat(directory_.get(), record.id + ".json", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
-  SBX_TRY(sys::write_all(file.get(), json.dump() + "\n"));
+  SBX_TRY(entry.write());
   return entry;
+}
+
+Status SessionPlace::Entry::write() const {
+  Json json = Json::object();
+  json.set("name", record_.name).set("language", record_.language).set("pid", static_cast<int64_t>(record_.pid)).set("created", record_.created);
+  json.set("warm", record_.warm);
+  const std::string name = record_.id + ".json";
+  (void)sys::unlinkat(directory_.get(), name);
+  const UniqueFd file = SBX_TRY(sys::openat(directory_.get(), name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
+  return sys::write_all(file.get(), json.dump() + "\n");
+}
+
+Status SessionPlace::Entry::adopt(const SessionPlace& place, const std::string& name) {
+  const UniqueFd held = SBX_TRY(place.hold());
+  SBX_TRY(place.check_free(name));
+  record_.name = name;
+  record_.warm.clear();
+  record_.created = static_cast<int64_t>(::time(nullptr));
+  return write();
 }
 
 SessionPlace::Entry::Entry(Entry&& other) noexcept

@@ -24,6 +24,7 @@ struct SessionRecord {
   std::string language;
   pid_t pid = 0;         // of the supervisor
   int64_t created = 0;   // seconds since 1970
+  std::string warm;      // what it was started ahead for, a digest; "": it is in use
 };
 
 class SessionPlace {
@@ -50,19 +51,23 @@ class SessionPlace {
     ~Entry();
     const SessionRecord& record() const { return record_; }
     int listener() const { return listener_.get(); }
+    // A session that was started ahead is taken into use under this name. Errors: usage when it is taken.
+    Status adopt(const SessionPlace& place, const std::string& name);
 
    private:
+    Status write() const;
     friend class SessionPlace;
     Entry() = default;
     SessionRecord record_;
     UniqueFd directory_, lock_, listener_;
   };
   // Errors: usage when the name is taken.
-  Result<Entry> add(const std::string& name, const std::string& language) const;
+  Result<Entry> add(const std::string& name, const std::string& language, const std::string& warm = "") const;
 
   const std::string& path() const { return path_; }
 
  private:
+  Status check_free(const std::string& name) const;  // REQUIRES hold()
   Result<UniqueFd> hold() const;  // against others who add or take away
   bool is_alive(const std::string& id) const;
   void remove(const std::string& id) const;

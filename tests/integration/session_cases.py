@@ -7,7 +7,7 @@ import struct
 import subprocess
 import tarfile
 
-from harness import TEST_USER, case, processes_with
+from harness import case
 
 GONE = "the session has no process left"
 
@@ -412,6 +412,38 @@ def logs(t):
     t.expect(s.run("import subprocess\np = subprocess.Popen(['sh', '-c', 'while [ ! -e go ]; do sleep 0.02; done; echo from behind'])"))
     t.expect(s.exec("touch", "/box/go"))
     t.wait_until(lambda: "from behind" in s.do("logs").text, 10, "the text stands in the log")
+
+
+@case("a warm session is taken by a start with the same options, once, and replaced; another start takes none", needs="python", seconds=60)
+def warm(t):
+    runtime = t.mkdir("run", 0o700)
+    t.base_env["XDG_RUNTIME_DIR"] = runtime
+    t.at_end(lambda: t.sbx("session", "stop", "--all", timeout=20))
+
+    def waiting():
+        return {one["id"] for one in json.loads(t.sbx("session", "ls", "--json").out) if one["state"] == "warm"}
+
+    t.expect(t.sbx("session", "warm", "--count", "2"), out="")
+    first = waiting()
+    t.equal(len(first), 2, "sessions that wait")
+    t.expect(t.sbx("session", "run", min(first), "-c", "1"), status=2, err="not in use")
+    t.true(t.expect(t.sbx("session", "start", "--memory", "512M")).text.strip() not in first, "one with another limit was taken")
+    t.true(t.expect(t.sbx("session", "start", "--workspace", t.mkdir("work"))).text.strip() not in first, "one was taken for a workspace")
+    taken = t.expect(t.sbx("session", "start", "--name", "w")).text.strip()
+    t.true(taken in first, "none was taken")
+    t.expect(t.sbx("session", "run", "w", "-c", "6 * 7"), out="42\n")
+    t.wait_until(lambda: len(waiting()) == 2, 20, "another takes its place")
+    t.true(taken not in waiting(), "it is used once")
+    t.expect(t.sbx("session", "start", "--name", "w"), status=2, err="already")
+    t.expect(t.sbx("session", "warm", "--count", "0"))
+    t.equal(waiting(), set())
+
+
+@case("--preload imports beforehand; what cannot be imported is no obstacle", needs="python")
+def preload(t):
+    s = Session(t, "--preload", "json,no_such_module")
+    t.expect(s.run("import sys\n'json' in sys.modules"), out="True\n")
+    t.expect(t.sbx("session", "start", "--lang", "bash", "--preload", "x"), status=2, err="only Python")
 
 
 # ---- ends of sessions ------------------------------------------------------------------------------------------------------
