@@ -5,6 +5,7 @@
 #   make all                  everything: tests, probes and benchmark programs too
 #   make test                 unit, lint and integration tests, leaks, inside against outside, system calls: six minutes
 #   make test-guest           cases and leaks in virtual machines with systemd and all cgroup v2 controllers (Debian 12 and 13)
+#   make test-sessions        the drivers of sessions, against a real ipykernel too
 #   make test-plots           what Python and R programs show comes back, with Debian's matplotlib, plotly, ggplot2 …
 #   make test-languages       programs in forty languages, whose packages it installs: ten minutes
 #   make asan-test            unit and integration tests with AddressSanitizer and UndefinedBehaviorSanitizer; SPREAD=1: each
@@ -34,7 +35,7 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := build
 .PHONY: all build configured run install deb tarball reference lint asan bench fuzz clean cross-arm64
 .PHONY: test unit-test integration-test leak-test differential-test budget-test asan-test
-.PHONY: test-languages test-plots test-packages test-containers test-guest test-guest-containers test-guest-packages
+.PHONY: test-languages test-plots test-sessions test-packages test-containers test-guest test-guest-containers test-guest-packages
 
 # preset NAME FOLDER: configures when the folder is new, or when another choice of warnings is asked for.
 preset = { [ -f $(2)/build.ninja ] && [ -z '$(WERROR)' ]; } || cmake --preset $(1) $(if $(WERROR),-DSBX_WERROR=$(WERROR))
@@ -110,6 +111,11 @@ install: build
 
 deb tarball: build
 	@packaging/package.sh $@ build
+
+test-sessions:
+	@tools/install-deps.sh sessions
+	@python3 tests/sessions/driver_test.py --all-pythons
+	@python3 tests/sessions/golden.py
 
 test-packages: build
 	@tools/install-deps.sh packages

@@ -75,6 +75,16 @@ plots() { # the libraries whose plots tests/plots collects
   need r-cran-lattice library R/library/lattice R/site-library/lattice
 }
 
+sessions() { # tests/sessions/golden.py
+  need python3-ipykernel module ipykernel
+  need python3-jupyter-client module jupyter_client
+  need python3-ipython module IPython
+  need python3-numpy module numpy
+  need python3-pandas module pandas
+  need python3-matplotlib module matplotlib
+  need python3-pil module PIL
+}
+
 languages() { # the fifteen of tests/languages/behaviours.py
   need python3 command python3
   need nodejs command node
@@ -155,7 +165,8 @@ for step; do
     containers) containers ;;
     packages) packages ;;
     plots) plots ;;
-    *) echo "install-deps.sh: unknown step '$step' (build, test, languages, more-languages, plots, lint, fuzz, cross, guest, containers, packages)" >&2; exit 2 ;;
+    sessions) sessions ;;
+    *) echo "install-deps.sh: unknown step '$step' (build, test, languages, more-languages, plots, sessions, lint, fuzz, cross, guest, containers, packages)" >&2; exit 2 ;;
   esac
 done
 missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ' | sed 's/^ *//; s/ *$//')

@@ -3,22 +3,24 @@
 One process is the driver and the user's interpreter. So everything that a cell can replace is kept here by reference, every exception
 of the user's code is caught where it may arise, and a child of a fork never gets to speak.
 """
-import ast
+import _ast as ast  # these with an underscore: less to load, and in C, so that no cell changes them
 import builtins
 import io
 import linecache
 import os
-import signal
 import sys
-import threading
 import traceback
 import types
-from _json import encode_basestring
-from json.decoder import scanstring
+from _json import encode_basestring, scanstring
+from _signal import SIG_DFL, SIGINT
+from _signal import signal as _signal
+from _thread import RLock
+from _thread import get_ident as _get_ident
 
 PROTOCOL = 1
 MOST_FRAME = 16 << 20
 MOST_OUTPUTS = 1000      # of a cell
+MOST_BYTES = 48 << 20    # of their forms
 MOST_REMEMBERED = 1000   # values in Out, texts in In
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP_LEVEL_AWAIT = getattr(ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0)
@@ -28,8 +30,8 @@ for _name in __import__("__future__").all_feature_names:
 COROUTINE = 0x80 | 0x100 | 0x200
 
 _read, _write, _getpid, _exit, _fstat, _dup2 = os.read, os.write, os.getpid, os._exit, os.fstat, os.dup2
-_get_ident, _main_thread = threading.get_ident, threading.get_ident()
-_signal, _flags, _getcwd = signal.signal, sys.flags, os.getcwd
+_main_thread = _get_ident()
+_getcwd = os.getcwd
 _TracebackException, _compile, _eval, _input = traceback.TracebackException, compile, eval, input
 _sys_modules, _exc_info = sys.modules, sys.exc_info
 
@@ -89,6 +91,20 @@ def decode(text):
             raise ValueError("neither , nor }")
 
 
+def in_loop(codes, space):
+    raise SyntaxError("top-level await needs Python 3.8")
+
+
+if TOP_LEVEL_AWAIT:
+    async def in_loop(codes, space):  # noqa: F811
+        value = None
+        for code in codes:
+            value = _eval(code, space)
+            if code.co_flags & COROUTINE:
+                value = await value
+        return value
+
+
 class Broken(Exception):
     """The stream to the host is not what it should be, or is gone."""
 
@@ -96,7 +112,7 @@ class Broken(Exception):
 class Channel:
     def __init__(self, descriptor):
         self.descriptor, self.owner = descriptor, _getpid()
-        self.lock = threading.RLock()
+        self.lock = RLock()
 
     def read_exactly(self, count):
         parts = []
@@ -173,12 +189,14 @@ class Session:
         self.once = "--once" in options
         self.count = 0                 # of cells that are numbered
         self.cell = self.token = None  # of the cell that runs
-        self.seq = self.dropped = 0
+        self.seq = self.dropped = self.bytes = 0
         self.acknowledge = False
         self.interruptible = self.interrupted = False
-        self.loop = None
+        self.loop = self.task = None   # its event loop; the cell that awaits in it
+        self.cancelled = False         # by an interrupt
         self.flags = 0
         self.shell = None              # IPython's, once it is used
+        self.hidden = set()            # names of ours among the user's
         self.pending = {}              # plots that were saved and not shown: Slot → (forms, title)
         self.shown = set()
         self.sources = {}              # name → lines, of the cells that tracebacks may mention
@@ -197,10 +215,10 @@ class Session:
     def take_over(self, watch):
         """What the interpreter of a session has that another has not."""
         sys.modules["__main__"] = self.module
-        self.set_history()
         for name, value in (("display", self.display), ("get_ipython", self.get_ipython), ("input", self.input)):
             setattr(builtins, name, value)
         if not self.once:
+            self.set_history()
             self.streams()
             for name in ("exit", "quit"):
                 setattr(builtins, name, Leave(name))
@@ -213,6 +231,8 @@ class Session:
         self.saved = {number: os.dup(number) for number in (1, 2)}
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self.forked)
+        else:  # Python 3.6
+            os.fork = self.forking(os.fork)
         watch.install(self)
         self.stand_in = watch
 
@@ -236,6 +256,14 @@ class Session:
             setattr(sys, prefix + name + prefix, file)
         setattr(self, name, file)
 
+    def forking(self, fork):
+        def wrapper():
+            pid = fork()
+            if pid == 0:
+                self.forked()
+            return pid
+        return wrapper
+
     def forked(self):
         """In the child of a fork."""
         for descriptor in (self.channel.descriptor, self.saved[1], self.saved[2]):
@@ -245,10 +273,17 @@ class Session:
                 pass
         self.channel.owner = 0
 
-    def on_interrupt(self, _number, _frame):
-        if self.interruptible:
-            raise KeyboardInterrupt
-        self.interrupted = True
+    def on_interrupt(self, _number, frame):
+        if not self.interruptible:
+            self.interrupted = True
+            return
+        if self.task is not None and not self.cancelled and frame is not None:
+            name = frame.f_code.co_filename
+            if "/asyncio/" in name or name.endswith("/selectors.py"):  # an exception there would damage the event loop
+                self.cancelled = True
+                self.loop.call_soon_threadsafe(self.task.cancel)
+                return
+        raise KeyboardInterrupt
 
     def flush(self):
         for stream in (sys.stdout, sys.stderr, getattr(self, "stdout", None), getattr(self, "stderr", None)):
@@ -259,7 +294,8 @@ class Session:
         if not self.once and ("_ctypes" in _sys_modules or "_cffi_backend" in _sys_modules or "numpy" in _sys_modules):
             try:
                 import ctypes
-                ctypes.CDLL(None).fflush(None)  # what C code has printed
+                library = ctypes.CDLL(None)  # what C code has printed; not all files: a thread may wait in one
+                library.fflush(ctypes.c_void_p.in_dll(library, "stdout"))
             except Exception:
                 pass
 
@@ -278,9 +314,7 @@ class Session:
                 self.stream(number, name)
         if sys.getrecursionlimit() < 300:
             sys.setrecursionlimit(1000)
-        if not (threading.current_thread().ident == _main_thread):
-            return
-        _signal(signal.SIGINT, self.on_interrupt)
+        _signal(SIGINT, self.on_interrupt)
 
     # ---- frames -----------------------------------------------------------------------------------------------------
 
@@ -320,11 +354,15 @@ class Session:
             raise KeyboardInterrupt
 
     def send_data(self, kind, data, metadata, **keys):
-        data, dropped = self.output.clean_bundle(data)
+        data, size, dropped = self.output.clean_bundle(data, min(15 << 20, MOST_BYTES - self.bytes))
         self.dropped += dropped
+        self.bytes += size
         if not data and kind != "update":
             return
-        metadata = self.output.plain(metadata or {})
+        try:
+            metadata = self.output.plain(metadata or {}, 0, [1000])
+        except (self.output.TooMuch, RecursionError):
+            metadata = {}
         if self.output.size_of(metadata) > 1 << 16:
             metadata = {}
         self.send(kind, data=data, metadata=metadata, **keys)
@@ -426,7 +464,8 @@ class Session:
         found = self.forms(value)
         if found is not None:
             self.send_data("result", found[0], found[1], execution_count=self.count)
-        self.remember(value)
+        if not self.once:
+            self.remember(value)
 
     def remember(self, value):
         space, last = self.space, self.last_values
@@ -495,9 +534,10 @@ class Session:
 
     def quiet(self, source):
         """Does the last expression end with a semicolon?"""
-        if ";" not in source:
-            return False
-        return self.load_source().ends_with(source, ";")
+        for line in reversed(source.splitlines()):
+            if line.strip() and not line.lstrip().startswith("#"):
+                return ";" in line and self.load_source().ends_with(source, ";")
+        return False
 
     def load_source(self):
         if not hasattr(self, "source_module"):
@@ -513,17 +553,17 @@ class Session:
         if code is not None:
             self.flags |= code.co_flags & FUTURE
         last = last and _compile(last, name, "eval", self.flags | TOP_LEVEL_AWAIT, True)
-        if code is not None:
-            self.evaluate(code)
+        value = self.evaluate([part for part in (code, last) if part is not None])
         if last is not None:
-            value = self.evaluate(last)
-            hook = sys.displayhook
-            hook(value)
+            (self.show_value if self.once else getattr(sys, "displayhook", self.show_value))(value)
 
-    def evaluate(self, code):
-        value = _eval(code, self.space)
-        if code.co_flags & COROUTINE and isinstance(value, types.CoroutineType):
-            value = self.wait_for(value)
+    def evaluate(self, codes):
+        """The value of the last one. Where one awaits, all run in the event loop."""
+        value = None
+        if any([code.co_flags & COROUTINE for code in codes]):
+            return self.wait_for(in_loop(codes, self.space))
+        for code in codes:
+            value = _eval(code, self.space)
         return value
 
     def wait_for(self, coroutine):
@@ -532,15 +572,28 @@ class Session:
             self.loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self.loop)
         task = self.loop.create_task(coroutine)
+        before = self.task, self.cancelled
+        self.task, self.cancelled = task, False
         try:
+            # A signal wakes the loop, even one that comes in the instant before it sleeps; what is done is still up to us.
+            self.loop.add_signal_handler(SIGINT, int)
+            _signal(SIGINT, self.on_interrupt)
             return self.loop.run_until_complete(task)
         except KeyboardInterrupt:
-            task.cancel()
             try:
-                self.loop.run_until_complete(task)
+                if task.cancel():  # not when it was the task that was interrupted: it is done, and its loop would not stop
+                    self.loop.run_until_complete(task)
             except (asyncio.CancelledError, Exception):
                 pass
             raise
+        except asyncio.CancelledError:
+            if self.cancelled:
+                raise KeyboardInterrupt from None
+            raise
+        finally:
+            self.task, self.cancelled = before
+            self.loop.remove_signal_handler(SIGINT)
+            _signal(SIGINT, self.on_interrupt)
 
     def traceback_of(self, kind, value, trace):
         """As Python prints it, with the frames of the user's only."""
@@ -606,30 +659,35 @@ class Session:
         if self.fresh:
             self.fresh = False
             self.new_randomness()
-        self.seq = self.dropped = 0
+        self.seq = self.dropped = self.bytes = 0
         self.cell, self.token, self.acknowledge = cell, token, acknowledge
         self.interrupted = False
-        done = {"status": "ok", "exit_code": 0}
         try:
-            self.mend()
-            self.open_stdin(stdin)
-            if store:
-                self.count += 1
-                if self.shell is None:
-                    self.note_input(source)
-            name = "<cell %d>" % self.count if store else "<cell>"
-            self.name_source(name, source)
-            done = self.guarded(lambda: self.run_cell(source, name, store))
+            done = self.whole_cell(source, stdin, store)
+        except BaseException:  # ours, or a cell that has broken the interpreter below us
+            done = {"status": "error", "exit_code": 1, "error": self.error_of(*_exc_info())}
+        if _getpid() != self.channel.owner:
+            self.end_of_child(done)
+        self.flush()
+        self.send("done", execution_count=self.count, dropped=self.dropped, **done)
+        self.cell = None
+
+    def whole_cell(self, source, stdin, store):
+        self.mend()
+        self.open_stdin(stdin)
+        if store:
+            self.count += 1
+            if self.shell is None:
+                self.note_input(source)
+        name = "<cell %d>" % self.count if store else "<cell>"
+        self.name_source(name, source)
+        done = self.guarded(lambda: self.run_cell(source, name, store))
+        if _getpid() == self.channel.owner:
             plots = self.guarded(self.end_plots)
-            if done["status"] == "ok" and plots["status"] != "error":
+            if done["status"] == "ok" and plots["status"] == "interrupted":
                 done = plots
-        finally:
-            if _getpid() != self.channel.owner:
-                self.end_of_child(done)
-            self.flush()
             self.close_stdin()
-            self.send("done", execution_count=self.count, dropped=self.dropped, **done)
-            self.cell = None
+        return done
 
     def run_cell(self, source, name, store):
         if self.shell is None and self.mode != "never":
@@ -644,6 +702,8 @@ class Session:
         try:
             try:
                 self.interruptible = True
+                if self.interrupted:
+                    raise KeyboardInterrupt
                 work()
             finally:
                 self.interruptible = False
@@ -807,7 +867,7 @@ def main(options, arguments, load):
     watch = load("python_ipython")
     if session.once:
         return run_once(session, [options["--once"]] + arguments[1:], watch)
-    _signal(signal.SIGINT, session.on_interrupt)
+    _signal(SIGINT, session.on_interrupt)
     done, failed = preload(options["--preload"])
     session.take_over(watch)
     channel.write({"type": "ready", "protocol": PROTOCOL, "language": "python", "version": "%d.%d.%d" % sys.version_info[:3],
@@ -830,10 +890,8 @@ def run_once(session, arguments, watch):
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
     session.space["__file__"] = path
     session.take_over(watch)
-    for name in list(session.hidden - {"__name__", "__doc__", "__package__", "__loader__", "__spec__", "__builtins__"}):
-        session.space.pop(name, None)
     session.cell, session.token, session.has_stdin = 1, token, True
-    session.last_values, session.count = {}, 1
+    session.count = 1
     done = {"status": "ok", "exit_code": 0}
     try:
         with io.open(path, "rb") as file:
@@ -851,16 +909,12 @@ def run_once(session, arguments, watch):
             done.update(status="interrupted", exit_code=130)
         session.flush()
         sys.stderr.write(done["error"]["traceback"])
-    if _getpid() == channel_owner(session):
+    if _getpid() == session.channel.owner:
         session.flush()
         session.send("done", execution_count=1, dropped=session.dropped, **done)
     session.cell = None
     if done["status"] == "interrupted":
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        _signal(SIGINT, SIG_DFL)
         session.flush()
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), SIGINT)
     return done["exit_code"]
-
-
-def channel_owner(session):
-    return session.channel.owner

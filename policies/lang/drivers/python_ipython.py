@@ -191,20 +191,21 @@ def is_loaded():
 
 
 def wants_ipython(session, source):
-    if "%" not in source and "IPython" not in source and "get_ipython" not in source and "ipywidgets" not in source:
-        return False
-    names = session.load_source()
-    magics = session.get_ipython()
-    ours = set(magics.line_magics) - {"load_ext", "reload_ext", "unload_ext"}
-    lines = source.lstrip("\n").splitlines()
-    if lines and lines[0].startswith("%%"):
-        return lines[0][2:].split(" ")[0] not in magics.cell_magics
-    for token in names.tokens(source):
-        if token.kind == "name" and token.text in ("IPython", "get_ipython", "ipywidgets"):
+    names = ("IPython", "get_ipython", "ipywidgets")
+    if any([name in source for name in names]):
+        if any([token.kind == "name" and token.text in names for token in session.load_source().tokens(source)]):
             return True
+    if "%" not in source or compiles(source):
+        return False
+    magics = session.get_ipython()
+    known = set(magics.line_magics) - {"load_ext", "reload_ext", "unload_ext"}
+    head = source.lstrip("\n")
+    if head.startswith("%%"):
+        return head[2:].split(None, 1)[0] not in magics.cell_magics if head[2:].strip() else False
+    for token in session.load_source().tokens(source):
         if token.kind in ("magic", "value") and token.text.startswith("%"):
-            if token.text[1:].split(" ")[0].strip("?\n") not in ours:
-                return not compiles(source)
+            if token.text[1:].split(" ")[0].strip("?\n") not in known:
+                return True
     return False
 
 

@@ -362,16 +362,13 @@ class Magics:
         last = last and compile(last, name, "eval", flags, True)
         value, before, start = None, getrusage(RUSAGE_SELF), time.perf_counter()
         try:
-            if code is not None:
-                session.evaluate(code)
-            if last is not None:
-                value = session.evaluate(last)
+            value = session.evaluate([part for part in (code, last) if part is not None])
         finally:
             wall, after = time.perf_counter() - start, getrusage(RUSAGE_SELF)
             user, system = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
             print("CPU times: user %s, sys: %s, total: %s" % (time_text(user), time_text(system), time_text(user + system)))
             print("Wall time: %s" % time_text(wall))
-        return None if session.quiet(source) else value
+        return None if last is None or session.quiet(source) else value
 
     def line_timeit(self, line, cell=None):
         import math

@@ -6,6 +6,9 @@ from binascii import b2a_base64
 MOST_BYTES = 8 << 20   # of one form
 MOST_TEXT = 1 << 20    # of text/plain, in characters
 MOST_DEPTH = 60
+MOST_VALUES = 100000   # in JSON of one form
+MOST_KEYS = 4000       # of one object
+MOST_FORMS = 60
 WIDTH = 79
 MOST_ITEMS = 1000
 
@@ -377,32 +380,42 @@ def cut(text, most=MOST_TEXT):
     return "%s\n… %d characters are left out …\n%s" % (text[:half], len(text) - 2 * half, text[-half:])
 
 
-def plain(value, depth=0):
-    """The same value of plain types that any JSON reader can take: exact types, finite numbers, not deep, no cycles."""
+class TooMuch(Exception):
+    pass
+
+
+def plain(value, depth=0, left=None):
+    """The same value of plain types that any JSON reader can take: exact types, finite numbers, not deep, no cycles, bounded."""
+    left = [MOST_VALUES] if left is None else left
+    left[0] -= 1
+    if left[0] < 0:
+        raise TooMuch
     if isinstance(value, str):
         return clean_text(value)
     if value is None or value is True or value is False:
         return value
     if isinstance(value, int):
         value = int.__int__(value)
-        if -(1 << 63) <= value < 1 << 64:
+        if -(1 << 63) <= value < 1 << 63:
             return value
-        return cut(repr(value), 10000) if abs(value) > 1 << 1000 else float(value)
+        return float(value) if abs(value) < 1 << 1000 else "<an integer of %d bits>" % value.bit_length()
     if isinstance(value, float):
         value = float.__float__(value)
         return value if value - value == 0 else None
     if depth >= MOST_DEPTH:
         return "…"
     if isinstance(value, dict):
-        return {clean_text(key if isinstance(key, str) else str(key)): plain(item, depth + 1)
+        if dict.__len__(value) > MOST_KEYS:
+            raise TooMuch
+        return {clean_text(key if isinstance(key, str) else str(key)): plain(item, depth + 1, left)
                 for key, item in list(dict.items(value))}
     if isinstance(value, (list, tuple)):
-        return [plain(item, depth + 1) for item in value]
+        return [plain(item, depth + 1, left) for item in value]
     if isinstance(value, (bytes, bytearray)):
         return in_base64(bytes(value))
     for name in ("tolist", "isoformat"):  # numpy, datetime
         if callable(getattr(value, name, None)):
-            return plain(getattr(value, name)(), depth + 1)
+            return plain(getattr(value, name)(), depth + 1, left)
     return cut(str(value))
 
 
@@ -420,7 +433,7 @@ def is_text(kind):
 
 def size_of(value):
     if isinstance(value, str):
-        return len(value) if value.isascii() else len(value.encode("utf-8"))
+        return len(value.encode("utf-8"))
     if isinstance(value, dict):
         return sum(size_of(key) + size_of(item) + 4 for key, item in value.items()) + 2
     if isinstance(value, list):
@@ -428,36 +441,35 @@ def size_of(value):
     return 24
 
 
-if not hasattr(str, "isascii"):  # before Python 3.7
-    def size_of(value, inner=size_of):  # noqa: F811
-        import json
-        return len(json.dumps(value))
+def clean_form(kind, content):
+    """As a frame has it."""
+    if is_json(kind):
+        return plain(content)
+    if isinstance(content, (bytes, bytearray)):
+        return bytes(content).decode("utf-8", "backslashreplace") if is_text(kind) else in_base64(bytes(content))
+    if isinstance(content, str) and kind != "text/plain":
+        return clean_text(content)
+    return cut(content if isinstance(content, str) else str(content))
 
 
-def clean_bundle(data):
-    """(MIME type → content as a frame has it, how many were left out)"""
-    result, dropped, room = {}, 0, 15 << 20
+def clean_bundle(data, room=15 << 20):
+    """(MIME type → content as a frame has it, their bytes, how many were left out)"""
+    result, dropped, total = {}, 0, 0
     for kind, content in list(data.items()):
-        if not isinstance(kind, str) or "/" not in kind or len(kind) > 200 or content is None:
+        if not isinstance(kind, str) or "/" not in kind or len(kind) > 100 or content is None:
             continue
         kind = clean_text(kind)
-        if is_json(kind):
-            content = plain(content)
-        elif isinstance(content, (bytes, bytearray)):
-            content = bytes(content).decode("utf-8", "backslashreplace") if is_text(kind) else in_base64(bytes(content))
-        elif isinstance(content, str):
-            content = cut(content) if kind == "text/plain" else clean_text(content)
-        elif is_text(kind) or not isinstance(content, (dict, list)):
-            content = cut(str(content))
-        else:
-            content = plain(content)
-        size = size_of(content)
-        if size > min(room, MOST_BYTES):
+        try:
+            content = clean_form(kind, content)
+            size = size_of(content)
+        except (TooMuch, RecursionError):
+            size = MOST_BYTES + 1
+        if size > min(room - total, MOST_BYTES) or len(result) >= MOST_FORMS:
             dropped += 1
             continue
-        room -= size
+        total += size
         result[kind] = content
-    return result, dropped
+    return result, total, dropped
 
 
 def kind_of(data):
