@@ -373,6 +373,38 @@ def client_killed(t):
     t.expect(s.run("x"), out="7\n")
 
 
+@case("a client that does not read stops what prints, at no cost of memory, and gets all of it later", needs=("python", "plain-build"))
+def slow_client(t):
+    s = Session(t)
+    cell = s.spawn("import os\nfor i in range(400): os.write(1, b'y' * 65536)")
+    t.wait_until(lambda: s.show()["state"] == "busy", 10, "the cell runs")
+    pid = s.show()["supervisor_pid"]
+    seen = [0]
+
+    def steady():
+        with open(f"/proc/{pid}/io") as file:
+            now = int(file.read().split("rchar: ")[1].split()[0])
+        with open(f"/proc/{pid}/status") as file:
+            resident = int(file.read().split("VmRSS:")[1].split()[0])
+        t.true(resident < 64 * 1024, f"the supervisor has {resident} KiB")
+        seen.append(now)
+        return len(seen) > 20 and seen[-1] - seen[-20] < 1 << 20
+
+    if os.geteuid() == 0 or t.is_root:
+        t.wait_until(steady, 10, "nothing is read any more")
+    t.expect(s.exec("true"))  # others are served meanwhile
+    out, _ = cell.communicate(timeout=20)
+    t.equal((len(out), cell.returncode), (400 * 65536, 0))
+
+
+@case("a reader that goes away does not end the cell, nor the session", needs="python")
+def reader_gone(t):
+    s = Session(t)
+    done = t.run(["/bin/bash", "-c", f"{t.binary} session run s -c 'for i in range(100000): print(i)' | head -2; echo ${{PIPESTATUS[0]}}"])
+    t.equal(done.text, "0\n1\n0\n")
+    t.expect(s.run("i"), out="99999\n")
+
+
 # ---- programs beside the cells ---------------------------------------------------------------------------------------------
 
 @case("exec runs in the same sandbox: its files, its identity, its processes; stdin, streams and status go through", needs="python")
@@ -385,6 +417,14 @@ def exec_(t):
     t.expect(s.exec("no-such-command"), status=127)
     t.expect(s.exec("sh", "-c", "kill -SEGV $$"), status=139)
     t.expect(s.exec("sleep", "60", flags=("--timeout", "300ms")), status=124)
+
+
+@case("exec passes megabytes in both directions at once", needs="python")
+def exec_streams(t):
+    s = Session(t)
+    data = os.urandom(1 << 16) * 64
+    done = t.expect(s.exec("sh", "-c", "tee /dev/stderr", stdin=data))
+    t.true(done.out == data and done.err == data, f"{len(done.out)} and {len(done.err)} bytes of {len(data)}")
 
 
 @case("exec's programs have the filter, the rlimits and no descriptor but three", needs="python")
