@@ -114,7 +114,7 @@ deb tarball: build
 
 test-sessions:
 	@tools/install-deps.sh sessions
-	@python3 tests/sessions/driver_test.py --all-pythons
+	@python3 tests/sessions/driver_test.py --all-pythons --fuzz 10
 	@python3 tests/sessions/golden.py
 
 test-packages: build

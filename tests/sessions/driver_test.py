@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The drivers of sessions by themselves, over their protocol (docs/session-protocol.md), without sbx.
 
-    driver_test.py [--python PATH]… [--all-pythons] [--fuzz SECONDS] [-k NAME]
+    driver_test.py [--python PATH]… [--all-pythons] [--fuzz SECONDS [--seed N]] [-k NAME]
 
 Without --python: the python3 of the system. --all-pythons: every python3.N of the host. Cases are functions; what they ask for
 (`python`, `bash`) says which driver they are for. Those of Python run on each interpreter.
@@ -186,7 +186,7 @@ def python_survives_exit(python):
 def python_is_interrupted_and_keeps_state(python):
     with begin(python) as driver:
         driver.run("import time\nx = 1")
-        for code in ("print('go', flush=True)\nwhile True: pass", "print('go', flush=True)\ntime.sleep(60)",
+        for code in ("print('go', flush=True)\nwhile True: pass", "display(1)\nprint('go', flush=True)\nwhile True: pass", "print('go', flush=True)\ntime.sleep(60)",
                      "print('go', flush=True)\nimport subprocess; subprocess.call(['sleep', '60'])",
                      "print('go', flush=True)\ntry:\n    time.sleep(60)\nfinally:\n    x += 1"):
             driver.out = b""
@@ -198,6 +198,29 @@ def python_is_interrupted_and_keeps_state(python):
             assert error(frames)["name"] == "KeyboardInterrupt" and "<cell" in error(frames)["traceback"]
         driver.interrupt()  # between cells
         assert value_of(driver, "x") == "2"
+
+
+def python_an_interrupt_never_tears_a_frame(python):
+    with begin(python) as driver:
+        for number in range(30):
+            keys = {"ack": True} if number % 2 else {}
+            driver.start("for n in range(900): display('%s' * n)" % ("x" * (number + 1)), **keys)
+            for _ in range(number):
+                frame = driver.frame()
+                if keys:
+                    driver.send({"type": "ack", "seq": frame["seq"]})
+            driver.interrupt()
+            seen = number
+            while True:
+                frame = driver.frame()
+                seen += 1
+                assert frame["seq"] == seen, frame
+                if frame["type"] == "done":
+                    break
+                if keys:
+                    driver.send({"type": "ack", "seq": frame["seq"]})
+            assert frame["status"] in ("interrupted", "ok"), frame
+        assert value_of(driver, "6 * 7") == "42"
 
 
 def python_interrupts_an_awaiting_cell(python):
@@ -737,6 +760,13 @@ def bash_survives_exit(bash):
         assert said(driver, "echo $new $(echo sub)")[0] == "2 sub\n"
 
 
+def bash_survives_break(bash):
+    with start_bash(bash) as driver:
+        for code in ("break", "continue", "break 5", "continue 3", "for i in 1 2; do break 9; done"):
+            assert driver.run(code)[-1]["type"] == "done"
+            assert said(driver, "echo fine; for i in 1 2 3; do [ $i = 2 ] && break; echo $i; done")[0] == "fine\n1\n"
+
+
 def bash_survives_set_e(bash):
     with start_bash(bash) as driver:
         done = driver.run("set -e\nx=1\nfalse\nx=2")[-1]
@@ -807,6 +837,8 @@ def bash_runs_background_jobs(bash):
     with start_bash(bash) as driver:
         driver.run("(read -t 0.05 < <(sleep 9); echo done) & pid=$!")
         assert said(driver, "wait $pid; echo waited $?")[0] == "done\nwaited 0\n"
+        assert driver.run("${nothing:?is not set} & wait")[-1]["type"] == "done"
+        assert driver.run("wait; true")[-1]["status"] == "ok"
         assert said(driver, "sleep 60 & jobs | grep -c sleep; kill %1; wait 2>/dev/null; true")[0] == "1\n"
 
 
@@ -911,12 +943,43 @@ def fuzz_frames(python, seconds, chance):
                     if b'"execute"' in body or b'"shutdown"' in body:
                         continue
                     driver.send(bytes(body))
-                    assert driver.frame()["type"] in ("refused", "completion", "variables", "inspection")
+                    try:
+                        assert driver.frame()["type"] in ("refused", "completion", "variables", "inspection")
+                    except Gone:
+                        raise AssertionError("it ended with %r after %r: %r" % (driver.process.wait(10), bytes(body), driver.err[-500:]))
                 else:
                     driver.socket.sendall(bytes(chance.randrange(256) for _ in range(chance.randint(8, 30))))
                     driver.socket.shutdown(socket.SHUT_WR)
                     assert driver.process.wait(20) == 70
                     break
+    return count
+
+
+BASH_PIECES = ["x=1", "echo a", "$x", "${x", "}", "{", "(", ")", "$(", "`", "'", '"', "\\", "\n", ";", "&", "&&", "||", "|", "<<E", "E\n", "<", ">", "/dev/null", "exit 3", "set -e", "set +e",
+               "set -u", "set +u", "set -x", "set +x", "if", "then", "fi", "false", "true", "f() {", "return", "local y=1", "trap 'echo t' EXIT", "trap - EXIT", "exec 5>&1", "exec >/dev/null",
+               "exec 0<&-", "exec 1>&-", "exec 2>&-", "unset x", "declare -A m", "case", "esac", "[[", "]]", "((", "))", "#", "!", "eval", "cd /", "shopt -s extglob", "alias a=b", "\xff", "read z",
+               "wait", "kill -INT $$", "${y:?no}", "break", "continue", "shift"]
+
+
+def fuzz_bash(seconds, chance):
+    """Any text ends as a cell does, and the next one runs; after an exit a few errors of the shell's own may end the process."""
+    count, end = 0, time.monotonic() + seconds
+    while time.monotonic() < end:
+        with start_bash("bash") as driver:
+            driver.socket.settimeout(20)
+            said_so_far, exits = [], 0
+            for _ in range(25):
+                code = " ".join(chance.choice(BASH_PIECES) for _ in range(chance.randint(1, 12)))
+                said_so_far.append(code)
+                try:
+                    exits += driver.run(code)[-1]["status"] in ("exit", "interrupted")
+                    exits += driver.run("true")[-1]["status"] in ("exit", "interrupted")
+                except (Gone, ConnectionError) as problem:
+                    assert exits or "exec" in code, (problem, said_so_far)
+                    break
+                except (OSError, AssertionError) as problem:
+                    raise AssertionError("%r after %r" % (problem, said_so_far))
+                count += 1
     return count
 
 
@@ -945,7 +1008,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--python", action="append", default=[])
     parser.add_argument("--all-pythons", action="store_true")
-    parser.add_argument("--fuzz", type=float, default=1.0, metavar="SECONDS")
+    parser.add_argument("--fuzz", type=float, default=0, metavar="SECONDS")
+    parser.add_argument("--seed", type=int)
     parser.add_argument("-k", default="", metavar="NAME")
     options = parser.parse_args()
     pythons = pythons_of_host() if options.all_pythons else options.python or [
@@ -969,11 +1033,12 @@ def main():
             else:
                 passed += 1
     if options.fuzz and options.k in "fuzz":
-        seed = random.randrange(1 << 32)
+        seed = random.randrange(1 << 32) if options.seed is None else options.seed
         try:
             cells = fuzz_source(options.fuzz, random.Random(seed))
             frames = fuzz_frames(pythons[-1], options.fuzz, random.Random(seed))
-            print("fuzzed %d cells and %d requests" % (cells, frames))
+            shell = fuzz_bash(options.fuzz, random.Random(seed))
+            print("fuzzed %d cells, %d requests, %d cells of bash" % (cells, frames, shell))
         except (Exception, Gone):
             failed.append("fuzz, seed %d" % seed)
             traceback.print_exc()

@@ -10,9 +10,9 @@ if [[ ${1-} == +([0-9]) ]]; then
   exec "$BASH" --norc --noprofile -c '. "$1"; shift; eval "$__sbx_loop"' cell "${BASH_SOURCE[0]}" <&"$1"-
 fi
 
-__sbx_loop='while __sbx_next; do { __sbx_status "$__sbx_last"; eval "$__sbx_before$__sbx_code"; } <"$__sbx_stdin" >&"$__sbx_1" 2>&"$__sbx_2"; { __sbx_end ok "$?"; } >/dev/null 2>&1; done; __sbx_bye'
-# The end of the process, while the state lives.
-__sbx_exit='__sbx_last=$?; exec {__sbx_free}</dev/null; { __sbx_end exit "$__sbx_last"; } >/dev/null 2>&1; exec >&"$__sbx_1" 2>&"$__sbx_2"; (eval "$__sbx_again"; __sbx_start; eval "$__sbx_loop"); builtin exit 0'
+__sbx_loop='while __sbx_next; do { __sbx_status "$__sbx_last"; eval "$__sbx_before$__sbx_code"; } <"$__sbx_stdin" >&"$__sbx_1" 2>&"$__sbx_2"; { __sbx_end ok "$?"; } >/dev/null 2>&1; done; __sbx_broken && eval "$__sbx_loop"; __sbx_bye'
+# The end of the process, while the state lives. Not that of a child, which bash lets have our trap here and there.
+__sbx_exit='__sbx_last=$?; [[ $BASHPID == "$__sbx_pid" ]] || builtin exit "$__sbx_last"; { __sbx_end exit "$__sbx_last"; } >/dev/null 2>&1; exec >&"$__sbx_1" 2>&"$__sbx_2"; (eval "$__sbx_again"; __sbx_start; eval "$__sbx_loop"); builtin exit 0'
 
 # One frame into the variable $1; false: the stream has ended.
 __sbx_read() {
@@ -43,9 +43,13 @@ __sbx_text() {
   __sbx_value=${value%%[\",\}]*}
 }
 
+# A cell has said `break`, to our loop.
+__sbx_broken() { [[ $__sbx_token ]]; }
+
 # Waits for a cell; false: there will be none.
 __sbx_next() {
   local request
+  [[ -z $__sbx_token ]] || __sbx_end ok 0 >/dev/null 2>&1  # it has said `break` or `continue`
   while __sbx_read request; do
     __sbx_text "$request" type
     case $__sbx_value in
@@ -69,8 +73,8 @@ __sbx_next() {
     # The number under which bash will keep the channel.
     exec {__sbx_0}</dev/null
     exec {__sbx_0}<&-
-    builtin trap '__sbx_interrupted=1; builtin exit 130' INT
     __sbx_interrupted=
+    builtin trap 'builtin trap "" INT; __sbx_interrupted=1; builtin exit 130' INT
     builtin return 0
   done
   builtin return 1
@@ -90,9 +94,8 @@ __sbx_end() {
   [[ $__sbx_flags != *e* ]] || __sbx_last=0
   local status=$1
   if [[ $1 == exit ]]; then
-    # Some ways out of a cell have undone its redirections: the number is free again then.
-    [[ $__sbx_free == "$__sbx_0" ]] || exec <&"$__sbx_0" {__sbx_0}<&-
-    exec {__sbx_free}<&-
+    # Some ways out of a cell have undone its redirections.
+    [[ -S /dev/fd/0 ]] || exec <&"$__sbx_0" {__sbx_0}<&-
     __sbx_again=$(builtin trap -p)
   elif (($2 != 0)); then
     status=error
@@ -139,9 +142,15 @@ trap() {
   ((${#rest[@]} == 0)) || builtin trap -- "$action" "${rest[@]}"
 }
 
-readonly -f __sbx_read __sbx_write __sbx_break __sbx_text __sbx_next __sbx_end __sbx_status __sbx_start __sbx_bye
+readonly -f __sbx_broken __sbx_read __sbx_write __sbx_break __sbx_text __sbx_next __sbx_end __sbx_status __sbx_start __sbx_bye
 __sbx_count=0 __sbx_last=0 __sbx_before= __sbx_user_exit= __sbx_interrupted= __sbx_token= __sbx_again=
-exec {__sbx_1}>&1 {__sbx_2}>&2
+# High, where there is room: cells may well use 10 and 11.
+if [[ $(builtin ulimit -n) == unlimited || $(builtin ulimit -n) -gt 256 ]]; then
+  __sbx_1=250 __sbx_2=251
+  exec 250>&1 251>&2
+else
+  exec {__sbx_1}>&1 {__sbx_2}>&2
+fi
 builtin shopt -s expand_aliases
 __sbx_start
 __sbx_write "{\"type\":\"ready\",\"protocol\":1,\"language\":\"bash\",\"version\":\"${BASH_VERSINFO[0]}.${BASH_VERSINFO[1]}.${BASH_VERSINFO[2]}\",\"pid\":$BASHPID,\"features\":[\"execute\"],\"preloaded\":[],\"preload_failed\":{}}"

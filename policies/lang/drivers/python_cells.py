@@ -344,7 +344,7 @@ class Session:
                     reply = decode(body.decode("utf-8"))
                     if reply.get("type") != "ack" or reply.get("seq") != self.seq:
                         raise Broken
-        except (Broken, OSError, ValueError):
+        except (Broken, OSError, ValueError, SystemError):
             _exit(70)
         finally:
             if main:
@@ -797,7 +797,7 @@ class Session:
                     self.on_question(kind, request)
                 else:
                     self.refuse("a request of an unknown type")
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, SystemError) as error:  # the last: scanstring, while json is not loaded
                 self.refuse("a request that makes no sense: %s" % type(error).__name__)
 
     def next_frame(self):
