@@ -73,7 +73,7 @@ int told(const char* command, const Result<session::CopyReport>& report, bool qu
 
 Result<Page> cp_page() {
   CopyOptions unused;
-  return Page{kUsage, kAbout, options(unused), {{"Options", "sbx cp data.csv work: && sbx cp work:result.png ."}}, ValueKind::file};
+  return Page{kUsage, kAbout, options(unused), {{"Options", "sbx cp data.csv work: && sbx cp work:result.png ."}}, ValueKind::copied};
 }
 
 int cp_command(const Invocation& invocation) {

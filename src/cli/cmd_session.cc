@@ -190,7 +190,7 @@ template <size_t kIndex>
 Result<Page> own_page() {
   const Verb& verb = kOwn[kIndex];
   VerbOptions unused;
-  return Page{verb.usage, verb.about, verb_options(unused, verb.json, verb.all), {{"Options", verb.example}}, ValueKind::text};
+  return Page{verb.usage, verb.about, verb_options(unused, verb.json, verb.all), {{"Options", verb.example}}, verb.most > 0 ? ValueKind::session : ValueKind::text};
 }
 
 template <size_t kIndex>

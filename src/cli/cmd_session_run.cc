@@ -250,17 +250,17 @@ std::optional<std::string> read_cell(const std::string& prompt, bool terminal) {
 Result<Page> session_run_page() {
   CellOptions unused;
   return Page{kRunUsage, kRunAbout, options(false, unused),
-              {{kProgram, "sbx session run work -c 'x = 6 * 7; x'"}, {kOutput, "sbx session run work --json analysis.py"}}, ValueKind::file};
+              {{kProgram, "sbx session run work -c 'x = 6 * 7; x'"}, {kOutput, "sbx session run work --json analysis.py"}}, ValueKind::session};
 }
 Result<Page> session_exec_page() {
   CellOptions unused;
-  return Page{kExecUsage, kExecAbout, options(true, unused), {{kProgram, "sbx session exec work -- ls -l"}, {kOutput, "sbx session exec --json work -- id"}}, ValueKind::command};
+  return Page{kExecUsage, kExecAbout, options(true, unused), {{kProgram, "sbx session exec work -- ls -l"}, {kOutput, "sbx session exec --json work -- id"}}, ValueKind::session};
 }
 Result<Page> session_attach_page() {
   CellOptions unused;
   std::vector<Option> all = options(false, unused);
   std::erase_if(all, [](const Option& option) { return option.name != "timeout" && option.name != "quiet" && option.name != "help"; });
-  return Page{kAttachUsage, kAttachAbout, std::move(all), {{kProgram, "sbx session attach --timeout 10m work"}, {kOutput, "sbx session attach work"}}};
+  return Page{kAttachUsage, kAttachAbout, std::move(all), {{kProgram, "sbx session attach --timeout 10m work"}, {kOutput, "sbx session attach work"}}, ValueKind::session};
 }
 
 int session_run_command(const Invocation& invocation) { return run_or_exec(false, invocation); }

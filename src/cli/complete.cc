@@ -6,6 +6,7 @@
 #include "cli/cmd_policy.h"
 #include "cli/command.h"
 #include "policy/syscall_groups.h"
+#include "session/place.h"
 
 extern char** environ;
 
@@ -59,6 +60,18 @@ class Completer {
             add(before + "@" + group.name, group.doc);
             for (const std::string& call : group.calls)
               if (current_.size() > before.size()) add(before + call, "@" + group.name);
+          }
+        }
+        break;
+      case ValueKind::session:
+      case ValueKind::copied:
+        found_.files = true;
+        if (const Result<session::SessionPlace> place = session::SessionPlace::open(); place.ok()) {
+          const Result<std::vector<session::SessionRecord>> records = place.value().list();
+          if (!records.ok()) break;
+          const char* const behind = kind == ValueKind::copied ? ":" : "";
+          for (const session::SessionRecord& record : records.value()) {
+            if (record.warm.empty()) add(before + (record.name.empty() ? record.id : record.name) + behind, record.language);
           }
         }
         break;

@@ -728,6 +728,13 @@ def workspace(t):
     t.true(not os.path.exists(t.dir / "work/.envrc"), "it is still there")
 
 
+@case("names of sessions are completed", needs="python")
+def completion(t):
+    Session(t, name="workbench")
+    t.match(t.sbx("__complete", "session", "run", "wo").text, "^workbench")
+    t.match(t.sbx("__complete", "cp", "wo").text, "^workbench:")
+
+
 @case("attach reads cells and shows what they give", needs="python")
 def attach(t):
     s = Session(t)
