@@ -25,6 +25,7 @@ PAGES = ("README.md",
          "docs/kafel.md",
          "docs/limits.md",
          "docs/policy.md",
+         "docs/sessions.md",
          *sorted(page.relative_to(ROOT).as_posix() for page in (ROOT / "docs/guide").glob("*.md")))
 MARK = "-- end of command, status "
 FENCE = re.compile(r"^```(\S*)[ \t]*(.*)$")

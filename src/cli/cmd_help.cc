@@ -28,8 +28,7 @@ Result<std::string> man_page(const std::string& name) {
   if (name == "sbx-policy.5") return man_policy_format();
   for (const Command& command : commands()) {
     if (name != "sbx-" + std::string(command.name) + ".1") continue;
-    const bool has_verbs = command.run == policy_command;
-    return man_text(command, SBX_TRY(command.page()), has_verbs ? policy_verbs() : std::span<const Command>());
+    return man_text(command, SBX_TRY(command.page()), command.verbs != nullptr ? command.verbs() : std::span<const Command>());
   }
   return Error(ErrorKind::usage, "there is no page '" + printable(name) + "'").with_hint("pages: " + join(man_names(), ", "));
 }

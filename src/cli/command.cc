@@ -21,7 +21,9 @@ constexpr Command kCommands[] = {
     {"exec", "run any command in the same sandbox", exec_command, exec_page},
     {"langs", "languages: known, found here, and what brings the rest", langs_command, langs_page},
     {"doctor", "what this host allows, and what mends the rest", doctor_command, doctor_page},
-    {"policy", "policies: list, show, check, explain, start a new one", policy_command, policy_page},
+    {"policy", "policies: list, show, check, explain, convert, start a new one", policy_command, policy_page, policy_verbs},
+    {"session", "sandboxes that keep files and interpreter state", session_command, session_page, session_verbs},
+    {"cp", "copy files into a session and back", cp_command, cp_page},
     {"bwrap", "bubblewrap's command line, carried out by sbx", bwrap_command, bwrap_page},
     {"nsjail", "nsjail's command line and configurations, likewise", nsjail_command, nsjail_page},
 };
@@ -134,8 +136,8 @@ std::vector<const Command*> all_commands() {
   std::vector<const Command*> all;
   for (const Command& command : kCommands) {
     all.push_back(&command);
-    if (command.run != policy_command) continue;
-    for (const Command& verb : policy_verbs()) all.push_back(&verb);
+    if (command.verbs == nullptr) continue;
+    for (const Command& verb : command.verbs()) all.push_back(&verb);
   }
   return all;
 }

@@ -187,6 +187,12 @@ class PlanBuilder {
       SBX_TRY(std::visit([&](const auto& op) { return operation(op); }, spec_.fs[i]));
     }
     show_cgroup();
+    if (options_.keep_root) {
+      begin_op("keep the root");
+      Step& step = add(StepKind::open_keep);
+      step.a = keep_string(".");
+      step.n = kRootSlot;
+    }
     // What we put into the root ourselves, in pages, and the directories; nobody else writes there.
     out_->steps_[root].b = keep_string("mode=0755,size=" + std::to_string(root_bytes_ + (uint64_t{64} << 10)) +
                                        ",nr_inodes=" + std::to_string(root_inodes_ + 16));
@@ -578,8 +584,8 @@ class PlanBuilder {
     }
     if (limits.pids && !options_.pids_controller) limit(RLIMIT_NPROC, *limits.pids + 1, "pids");  // init counts
     if (options_.data_limit != 0) limit(RLIMIT_DATA, options_.data_limit, "data");
-    if (limits.cpu_time) {
-      // A second net for each process; the tree's sum is the supervisor's.
+    // A second net for each process; the tree's sum is the supervisor's. Not where a process lives for many programs' time.
+    if (limits.cpu_time && !options_.keep_root) {
       limit(RLIMIT_CPU, static_cast<uint64_t>(limits.cpu_time->value / 1000 + 2), "cpu time");
     }
     return {};
@@ -642,18 +648,8 @@ class PlanBuilder {
 
   Status command() {
     if (spec_.argv.empty()) return Error(ErrorKind::internal, "no command");
-    if (spec_.exec_path.find('/') != std::string::npos) {
-      out_->candidates_.push_back(keep_string(spec_.exec_path));
-    } else {
-      for (const std::string& entry : spec_.environment) {
-        if (!starts_with(entry, "PATH=")) continue;
-        for (const std::string& directory : split(std::string_view(entry).substr(5), ':')) {
-          // An empty or relative entry means the working directory, which a stranger fills: never.
-          if (!directory.empty() && directory[0] == '/') {
-            out_->candidates_.push_back(keep_string(join_path(directory, spec_.exec_path)));
-          }
-        }
-      }
+    for (std::string& candidate : program_candidates(spec_.exec_path, spec_.environment)) {
+      out_->candidates_.push_back(keep_string(std::move(candidate)));
     }
     for (const std::string& word : spec_.argv) out_->argv_.push_back(keep_string(word));
     for (const std::string& entry : spec_.environment) out_->envp_.push_back(keep_string(entry));
@@ -730,6 +726,19 @@ class PlanBuilder {
   size_t private_step_ = 0;
   unsigned private_count_ = 0;
 };
+
+std::vector<std::string> program_candidates(const std::string& exec_path, const std::vector<std::string>& environment) {
+  if (exec_path.find('/') != std::string::npos) return {exec_path};
+  std::vector<std::string> candidates;
+  for (const std::string& entry : environment) {
+    if (!starts_with(entry, "PATH=")) continue;
+    for (const std::string& directory : split(std::string_view(entry).substr(5), ':')) {
+      // An empty or relative entry means the working directory, which a stranger fills: never.
+      if (!directory.empty() && directory[0] == '/') candidates.push_back(join_path(directory, exec_path));
+    }
+  }
+  return candidates;
+}
 
 std::string PlannedChild::step_text(uint32_t step) const {
   if (step >= steps_.size()) return "make mounts private";

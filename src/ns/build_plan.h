@@ -43,6 +43,7 @@ struct PlanOptions {
   std::span<const sock_filter> reporting_filter;  // likewise; see ChildPlan
   std::array<uint64_t, 3> start_key{};  // see ChildPlan::start_path; zeros: none
   std::vector<std::string> keep;        // targets of PrivateDirOp or OverlayOp: descriptors for the supervisor
+  bool keep_root = false;               // for a sandbox that outlives its programs: a descriptor of the new root in kRootSlot
   bool terminal = false;
   bool pids_controller = false;  // a cgroup counts processes: no RLIMIT_NPROC, which would refuse first and uncounted
   bool show_cgroup = false;      // mount our own cgroup at /sys/fs/cgroup, for runtimes that size themselves by it
@@ -54,6 +55,10 @@ struct PlanOptions {
   uint64_t data_limit = 0;      // RLIMIT_DATA in bytes, 0: none (the backstop of sampling)
   bool must_have_keyring = false;  // the payload may call keyctl
 };
+
+// The paths that a command may mean, in the order in which they are tried: itself, or its name in the PATH of
+// `environment`.
+std::vector<std::string> program_candidates(const std::string& exec_path, const std::vector<std::string>& environment);
 
 class PlannedChild {
  public:

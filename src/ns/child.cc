@@ -26,6 +26,10 @@
 // Stops. When the payload of a terminal run stops, the supervisor is about to stop too, and cannot hold limits then: so
 // init stops everything inside first. The same at the supervisor's SIGTSTP; its SIGCONT continues everything.
 //
+// Sessions (ChildPlan::session): init forks no payload at once but serves the supervisor, as ns/plan.h says under
+// SpawnVerb; the exec pipe's end of file then means "ready". It goes on when a program ends, and ends with the
+// supervisor. Landlock's rules are added before the first program runs: later their paths could lead elsewhere.
+//
 // Death: the hold pipe's write end is held by the supervisor alone. Credentials changes clear the death signal, so it
 // is set after them, and then the pipe is looked at once more (measured: this order lost no race).
 #include "ns/child.h"
@@ -859,7 +863,7 @@ void default_signals(const ChildPlan& plan, bool file_size_signal) noexcept {
 // execute, write, read, truncate (ABI 3), device ioctl (ABI 5), connecting to sockets (ABI 9): linux/landlock.h
 constexpr uint64_t kLandlockFileRights = 1u << 0 | 1u << 1 | 1u << 2 | 1u << 14 | 1u << 15 | 1u << 16;
 
-void apply_landlock(const ChildPlan& plan) noexcept {
+void add_landlock_rules(const ChildPlan& plan) noexcept {
   enter(plan, Stage::landlock);
   for (uint32_t i = 0; i < plan.landlock_rule_count; ++i) {
     plan.page->step = i;
@@ -879,6 +883,10 @@ void apply_landlock(const ChildPlan& plan) noexcept {
     must(plan, added);
     call(SYS_close, fd);
   }
+}
+
+void apply_landlock(const ChildPlan& plan) noexcept {
+  if (plan.session < 0) add_landlock_rules(plan);
   must(plan, call(SYS_landlock_restrict_self, plan.landlock_ruleset, 0));
 }
 
@@ -984,6 +992,9 @@ void set_rlimits(const ChildPlan& plan) noexcept {
   const int needed = plan.exec_pipe < plan.hand_over ? plan.exec_pipe : plan.hand_over;
   if (needed > 3) must(plan, call(SYS_close_range, 3, needed - 1, 0));
   must(plan, call(SYS_close_range, 3, ~0u, kCloseRangeCloexec));
+  for (int i = 0; i < kMaxExtra; ++i) {
+    if (plan.extra[i] >= 0) must(plan, call(SYS_dup3, plan.extra[i], 3 + i, 0));
+  }
 
   // After everything that opens descriptors: the numbers up to here are the supervisor's, not the payload's.
   set_rlimits(plan);
@@ -1078,15 +1089,18 @@ void set_manners(const ChildPlan& plan) noexcept {
 
 // ---- init's life -----------------------------------------------------------------------------------------------
 
-void close_all_but(int first, int second) noexcept {
-  const int low = second < 0 || first < second ? first : second;
-  const int high = second < 0 || first < second ? second : first;
+// Negative ones are none.
+void close_all_but(int first, int second, int third) noexcept {
   unsigned from = 0;
-  const int kept_fds[2] = {low, high};
-  for (const int kept : kept_fds) {
-    if (kept < 0) continue;
-    if (static_cast<unsigned>(kept) > from) call(SYS_close_range, from, kept - 1, 0);
-    from = static_cast<unsigned>(kept) + 1;
+  for (;;) {
+    int next = -1;  // the lowest that is not below `from`
+    const int kept_fds[3] = {first, second, third};
+    for (const int kept : kept_fds) {
+      if (kept >= static_cast<int>(from) && (next < 0 || kept < next)) next = kept;
+    }
+    if (next < 0) break;
+    if (static_cast<unsigned>(next) > from) call(SYS_close_range, from, next - 1, 0);
+    from = static_cast<unsigned>(next) + 1;
   }
   call(SYS_close_range, from, ~0u, 0);
 }
@@ -1116,7 +1130,7 @@ void reap(const ChildPlan& plan, long payload) noexcept {
 }
 
 [[noreturn]] void be_init(const ChildPlan& plan, long payload) noexcept {
-  close_all_but(plan.hold_read, plan.event_pipe);
+  close_all_but(plan.hold_read, plan.event_pipe, -1);
   call(SYS_prctl, PR_SET_NAME, "sbx-init", 0, 0, 0);
   if (plan.keep_capabilities != 0) bound_capabilities(plan, 0);  // what the payload keeps is not init's
   set_capabilities(plan, 0);
@@ -1139,6 +1153,143 @@ void reap(const ChildPlan& plan, long payload) noexcept {
         call(SYS_kill, payload, signal);
       }
     }
+  }
+}
+
+// ---- init of a sandbox that outlives its programs -----------------------------------------------------------------
+
+// The programs that the supervisor asked for; 0: a free place.
+struct Spawned {
+  int pids[kMaxSpawned];
+};
+
+int* place_of(Spawned& spawned, long pid) noexcept {
+  for (int& known : spawned.pids) {
+    if (known == pid) return &known;
+  }
+  return nullptr;
+}
+
+void report(const ChildPlan& plan, SpawnNews news, long pid, long status) noexcept {
+  const SpawnEvent event{news, static_cast<int32_t>(pid), static_cast<int32_t>(status)};
+  call(SYS_sendto, plan.session, &event, sizeof event, MSG_NOSIGNAL, nullptr, 0);
+}
+
+// WNOHANG: what has ended. 0: until no process but init is left.
+void reap_spawned(const ChildPlan& plan, Spawned& spawned, int options) noexcept {
+  for (;;) {
+    int status = 0;
+    const long pid = call(SYS_wait4, -1, &status, options, nullptr);
+    if (pid <= 0) return;
+    int* const place = place_of(spawned, pid);
+    if (place == nullptr) continue;  // an orphan
+    *place = 0;
+    report(plan, SpawnNews::ended, pid, status);
+  }
+}
+
+// The number of descriptors that came with the command; -1: the supervisor is gone.
+int receive_command(const ChildPlan& plan, SpawnCommand& command, int (&fds)[kSpawnFds + kMaxExtra]) noexcept {
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof fds)];
+  iovec text{&command, sizeof command};
+  msghdr message{};
+  message.msg_iov = &text;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  const long got = call(SYS_recvmsg, plan.session, &message, MSG_CMSG_CLOEXEC);
+  if (got != static_cast<long>(sizeof command)) return -1;
+  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return 0;
+  const int count = static_cast<int>((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+  for (int i = 0; i < count; ++i) fds[i] = reinterpret_cast<const int*>(CMSG_DATA(header))[i];
+  return count;
+}
+
+[[noreturn]] void run_spawned(const ChildPlan& plan, const int (&fds)[kSpawnFds + kMaxExtra], int count) noexcept {
+  const SpawnArea& area = *plan.spawn;
+  ChildPlan own = plan;
+  own.page = &plan.spawn->page;
+  own.working_directory = area.working_directory;
+  own.candidates = area.candidates;
+  own.argv = area.argv;
+  own.envp = area.envp;
+  own.start_path_bytes = area.start_path_bytes;
+  own.argv_bytes = area.argv_bytes;
+  own.envp_bytes = area.envp_bytes;
+  // Out of the way of 3 and 4, and of what run_payload() closes.
+  constexpr int kOutOfTheWay = 32;
+  int moved[kSpawnFds + kMaxExtra];
+  for (int i = 0; i < count; ++i) {
+    const long fd = call(SYS_fcntl, fds[i], F_DUPFD_CLOEXEC, kOutOfTheWay);
+    must(own, fd);
+    moved[i] = static_cast<int>(fd);
+  }
+  own.exec_pipe = moved[0];
+  own.hand_over = moved[1];
+  for (int i = 0; i < 3; ++i) {
+    own.stdio[i] = moved[2 + i];
+    own.tty[i] = false;
+  }
+  for (int i = kSpawnFds; i < count; ++i) own.extra[i - kSpawnFds] = moved[i];
+  run_payload(own, -1);
+}
+
+void start_spawned(const ChildPlan& plan, Spawned& spawned, const int (&fds)[kSpawnFds + kMaxExtra], int count) noexcept {
+  int* const place = place_of(spawned, 0);
+  long pid = -EAGAIN;
+  if (place != nullptr && count >= kSpawnFds) pid = call(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+  if (pid == 0) run_spawned(plan, fds, count);
+  if (pid > 0) *place = static_cast<int>(pid);
+  report(plan, SpawnNews::started, pid > 0 ? pid : 0, pid > 0 ? 0 : pid);
+}
+
+[[noreturn]] void serve_session(const ChildPlan& plan) noexcept {
+  enter(plan, Stage::capabilities);
+  set_capabilities(plan, plan.keep_capabilities);  // what its programs keep, init cannot give up
+  if (plan.landlock_ruleset >= 0) add_landlock_rules(plan);
+  const uint64_t ended = uint64_t{1} << (SIGCHLD - 1);
+  enter(plan, Stage::running);
+  close_all_but(plan.hold_read, plan.session, plan.landlock_ruleset);  // the exec pipe with it: ready
+  // What comes from the supervisor must not become 0, 1 or 2.
+  for (int i = 0; i < 3; ++i) {
+    if (call(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC) < 0) leave(1);
+  }
+  const long signals = call(SYS_signalfd4, -1, &ended, 8, O_CLOEXEC | O_NONBLOCK);
+  if (signals < 0) leave(1);
+  call(SYS_prctl, PR_SET_NAME, "sbx-init", 0, 0, 0);
+  Spawned spawned;
+  for (int& pid : spawned.pids) {
+    pid = 0;
+    __asm__ volatile("" ::: "memory");
+  }
+  for (;;) {
+    pollfd waits[2] = {{static_cast<int>(signals), POLLIN, 0}, {plan.session, POLLIN, 0}};
+    if (call(SYS_ppoll, waits, 2, nullptr, nullptr, 8) <= 0) continue;
+    char info[128];  // signalfd_siginfo: one is pending at most, and says nothing that wait4 does not
+    while (call(SYS_read, signals, info, sizeof info) > 0) {
+    }
+    reap_spawned(plan, spawned, WNOHANG);
+    if (waits[1].revents == 0) continue;
+    SpawnCommand command;
+    int fds[kSpawnFds + kMaxExtra];
+    const int count = receive_command(plan, command, fds);
+    if (count < 0) leave(1);  // the supervisor is dead
+    switch (command.verb) {
+      case SpawnVerb::start: start_spawned(plan, spawned, fds, count); break;
+      case SpawnVerb::signal:
+        if (command.pid > 0 && place_of(spawned, command.pid) != nullptr) {
+          // The group: what an interrupted program started shall be interrupted as well.
+          if (call(SYS_kill, -command.pid, command.signal) < 0) call(SYS_kill, command.pid, command.signal);
+        }
+        break;
+      case SpawnVerb::kill_all:
+        call(SYS_kill, -1, SIGKILL);  // a fork that is under way fails: kill(2) holds the list of processes meanwhile
+        reap_spawned(plan, spawned, 0);
+        report(plan, SpawnNews::emptied, 0, 0);
+        break;
+    }
+    for (int i = 0; i < count; ++i) call(SYS_close, fds[i]);
   }
 }
 
@@ -1212,6 +1363,7 @@ long bring_loopback_up() noexcept {
     must(plan, call(SYS_setsid));
     if (slave >= 0) must(plan, call(SYS_ioctl, slave, TIOCSCTTY, 0));
   }
+  if (plan.session >= 0) serve_session(plan);
   const long payload = call(SYS_clone, SIGCHLD, 0, 0, 0, 0);
   must(plan, payload);
   if (payload == 0) run_payload(plan, slave);

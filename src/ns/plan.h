@@ -145,6 +145,7 @@ struct LandlockRule {
 
 // Slots of the descriptors handed over: /proc, then directories, then the terminal's master and the filter's listener.
 inline constexpr int kMaxKept = 8;
+inline constexpr int kRootSlot = kMaxKept - 1;  // the new root, where that is asked for
 inline constexpr int kTerminalSlot = kMaxKept;
 inline constexpr int kListenerSlot = kMaxKept + 1;
 inline constexpr int kSlotCount = kMaxKept + 2;
@@ -207,6 +208,51 @@ struct DirectPlan {
 };
 static_assert(std::is_trivially_copyable_v<DirectPlan> && std::is_standard_layout_v<DirectPlan>);
 
+// ---- a sandbox that outlives its programs ------------------------------------------------------------------------
+// With ChildPlan::session init starts no payload of its own: it starts, signals and reaps what the supervisor asks for,
+// through a SOCK_SEQPACKET pair that no payload ever holds. Each program goes the payload's whole way (session, streams,
+// capabilities, Landlock, rlimits, filter), forked from init, which has nothing that it could lose on that way.
+
+inline constexpr int kMaxSpawned = 16;    // programs that init knows at a time
+inline constexpr int kMaxExtra = 2;       // descriptors beyond 0 to 2: they become 3 and 4
+// In the order of SCM_RIGHTS: exec pipe, hand-over socket, streams, extras.
+inline constexpr int kSpawnFds = 5;
+
+enum class SpawnVerb : uint32_t {
+  start = 1,  // what SpawnArea says; answered by `started`
+  signal,     // to the process group of `pid`, if init still knows it
+  kill_all,   // SIGKILL to all but init, at one instant; answered by `emptied` when all are reaped
+};
+struct SpawnCommand {
+  SpawnVerb verb = SpawnVerb::start;
+  int32_t pid = 0;
+  int32_t signal = 0;
+  uint32_t fds = 0;  // that came with it
+};
+enum class SpawnNews : uint32_t {
+  started = 1,  // pid inside; 0: status is -errno, or no room
+  ended,        // wait status of a program that was started
+  emptied,
+};
+struct SpawnEvent {
+  SpawnNews news = SpawnNews::started;
+  int32_t pid = 0;
+  int32_t status = 0;
+};
+
+// Shared memory at the same address in supervisor and init: what the next program is. Written by the supervisor while
+// init waits; a program loses it by exec.
+inline constexpr size_t kSpawnText = size_t{1} << 20;
+struct SpawnArea {
+  StatusPage page;
+  const char* working_directory = nullptr;  // all pointers lead into `text`
+  const char* const* candidates = nullptr;
+  const char* const* argv = nullptr;
+  const char* const* envp = nullptr;
+  uint64_t start_path_bytes = 0, argv_bytes = 0, envp_bytes = 0;
+  alignas(8) char text[kSpawnText] = {};
+};
+
 struct ChildPlan {
   StatusPage* page = nullptr;
 
@@ -216,6 +262,9 @@ struct ChildPlan {
   int exec_pipe = -1;        // write end, close-on-exec
   int event_pipe = -1;       // init's reports about job control; -1 without a terminal
   int hand_over = -1;        // SOCK_SEQPACKET: init's message with directories, the payload's with the listener
+  int session = -1;          // init's end of the pair, for a sandbox that outlives its programs; -1: one payload
+  SpawnArea* spawn = nullptr;  // with `session`
+  int extra[kMaxExtra] = {-1, -1};  // become 3 and 4 of the program
   int stdio[3] = {-1, -1, -1};  // -1: /dev/null for stdin, the terminal where tty[i]
   bool tty[3] = {};
   bool open_terminal = false;

@@ -225,7 +225,7 @@ Status set_cgroup_limits(int leaf, const CgroupLimits& limits, const Controllers
       if (!swap.ok() && swap.error().errnum() != ENOENT) return swap;
     }
     // All or nothing: a program that lost one of its processes at random would do anything (4.19).
-    Status group = write_cgroup_file(leaf, "memory.oom.group", "1");
+    Status group = write_cgroup_file(leaf, "memory.oom.group", limits.all_die ? "1" : "0");
     if (!group.ok() && group.error().errnum() != ENOENT) return group;
   }
   if (controllers.pids && limits.pids) SBX_TRY(write_cgroup_file(leaf, "pids.max", std::to_string(*limits.pids)));

@@ -40,6 +40,7 @@ struct CgroupLimits {
   std::optional<uint64_t> io_bytes;    // a second, read and written each
   std::string io_device;               // "8:0", the disk that this concerns; a whole one
   std::optional<uint64_t> swap_bytes = 0;  // beside memory_bytes; nullopt: any
+  bool all_die = true;                 // memory.oom.group; false: the kernel chooses one, init and its files outlive it
 };
 
 // What the kernel counted. nullopt: nobody counts it here.

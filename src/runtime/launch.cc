@@ -96,6 +96,12 @@ Launched::~Launched() {
 }
 
 std::vector<UniqueFd> Launched::receive() {
+  std::vector<UniqueFd> slots = receive_slots(hand_over_.get());
+  hand_over_.reset();
+  return slots;
+}
+
+std::vector<UniqueFd> receive_slots(int hand_over) {
   std::vector<UniqueFd> slots(ns::kSlotCount);
   for (;;) {
     char names[ns::kSlotCount];
@@ -106,7 +112,7 @@ std::vector<UniqueFd> Launched::receive() {
     message.msg_iovlen = 1;
     message.msg_control = control;
     message.msg_controllen = sizeof control;
-    const ssize_t got = ::recvmsg(hand_over_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    const ssize_t got = ::recvmsg(hand_over, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (got <= 0) break;
     for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
       if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
@@ -121,7 +127,6 @@ std::vector<UniqueFd> Launched::receive() {
       }
     }
   }
-  hand_over_.reset();
   return slots;
 }
 
@@ -154,6 +159,7 @@ Result<Launched> launch(const LaunchInput& input) {
   plan.exec_pipe = exec.write.get();
   plan.event_pipe = events.write.valid() ? events.write.get() : -1;
   plan.hand_over = pair[1].get();
+  plan.session = input.session;
   for (int i = 0; i < 3; ++i) {
     plan.stdio[i] = input.stdio[i];
     plan.tty[i] = input.tty[i];

@@ -35,6 +35,7 @@
 #include "runtime/program.h"
 #include "runtime/progress.h"
 #include "runtime/runner.h"
+#include "runtime/session_ground.h"
 #include "runtime/spec_text.h"
 #include "runtime/toolchain.h"
 #include "runtime/toolchain_paths.h"
@@ -132,6 +133,19 @@ class Execution {
   Result<std::vector<LanguageStatus>> languages();
   Result<LanguageCheck> check_file(const std::string& file);
 
+  // A session's: everything that stays the same from cell to cell.
+  using DriverOf = std::function<std::optional<SessionDriver>(const std::string& language)>;
+  Status prepare_session(const DriverOf& driver_of);
+  const SandboxSpec& session_spec() const { return session_spec_; }
+  Result<CgroupParent*> session_cgroups() { return cgroups(); }
+  const RunnerSpec* session_runner() const { return language_.runner; }
+  bool has_session_driver() const { return session_driver_; }
+  const std::string& session_source() const { return source_; }
+  Result<std::vector<CellStep>> cell_steps(const std::vector<std::string>& arguments) const;
+  Report session_report() const;
+  const std::vector<std::string>& guard_notes() const { return guard_notes_; }
+  void sweep(Report& report) const;
+
  private:
   LanguageStatus status_of(const RunnerSpec& runner, const std::vector<std::string>& distributions,
                            const ProbeRunner& probe);
@@ -199,7 +213,6 @@ class Execution {
   Result<bool> compile(const StepValues& values, Report& report, std::vector<Product>& products);
   Result<Report> run_step(Step step, std::vector<FsOp> extra, Report report);
   void not_compiled(Report& report, const std::string& failure) const;
-  void sweep(Report& report) const;
   void gather_artifacts(RunResult& result, Report& report);
   void add_hints(Report& report) const;
 
@@ -257,6 +270,8 @@ class Execution {
   UniqueFd artifacts_directory_;  // --artifacts
   StdioPlan stdio_;
   NetMode net_ = NetMode::none;
+  SandboxSpec session_spec_;
+  bool session_driver_ = false;
 };
 
 // --require: a protection or mechanism without which the caller does not want to run.
@@ -1534,6 +1549,134 @@ Result<Inspection> Execution::inspect() {
   return inspection;
 }
 
+// ---- sessions --------------------------------------------------------------------------------------------------
+
+Status Execution::prepare_session(const DriverOf& driver_of) {
+  SBX_TRY(check_requirements());
+  cgroup_choice_.emplace(CgroupChoice::begin(cgroup_wish(request_, facts_)));
+  SBX_TRY(share_workspace());
+  SBX_TRY(load_policies());
+  runners_ = SBX_TRY(load_runners(search_, request_.language));
+  Result<LanguageChoice> choice = choose_language(runners_, request_.language, "", "");
+  if (!choice.ok()) {
+    runners_ = SBX_TRY(load_runners(search_));
+    choice = SBX_TRY(choose_language(runners_, request_.language, "", ""));
+  }
+  language_ = choice.take();
+  if (!language_.runner->limits.values.empty()) {
+    layers_.insert(layers_.begin() + 1, language_.runner->limits);
+    merged_ = SBX_TRY(merge_layers(layers_));
+  }
+  SBX_TRY(share_mounts());
+  SBX_TRY(place_files());
+  const Status found = find_tool();
+  if (found.ok()) SBX_TRY(prepare_tool());
+  if (interrupted_ != 0) return Error(ErrorKind::system, "interrupted by signal " + std::to_string(interrupted_));
+  SBX_TRY(found);
+
+  const RunnerSpec& runner = *language_.runner;
+  source_ = join_path(workspace_.empty() ? kBoxDirectory : kSourceDirectory, runner.source_name);
+  std::vector<FsOp> extra = shared_;
+  extra.insert(extra.end(), tool_mounts_.begin(), tool_mounts_.end());
+  extra.insert(extra.end(), placed_.begin(), placed_.end());
+  StepValues values;
+  values.tool = toolchain_.executable;
+  values.tool_directory = tool_directory(runner, toolchain_);
+  values.tools = tools_;
+  values.memory = limit_of<Bytes>("limits.memory");
+  values.cpus_milli = limit_of<uint64_t>("limits.cpus");
+  values.source = source_;
+  Step step{{"true"}, "true", {}};
+  if (const std::optional<SessionDriver> driver = driver_of(runner.name)) {
+    session_driver_ = true;
+    extra.emplace_back(DirOp{driver->directory, 0755});
+    for (const auto& [name, content] : driver->files) extra.emplace_back(FileOp{join_path(driver->directory, name), content, 0644});
+    step.argv = SBX_TRY(expand_words(driver->argv, values, runner.origin));
+    step.exec_path = step.argv[0];
+    step.environment = SBX_TRY(expand_environment(runner.environment, values, runner.origin));
+  } else {
+    if (!workspace_.empty()) extra.emplace_back(PrivateDirOp{kSourceDirectory, 0755});
+    if (runner.compile) extra.emplace_back(PrivateDirOp{kBuildDirectory, 0755});
+  }
+  extra.emplace_back(PrivateDirOp{kCellInputDirectory, 0755});
+  session_spec_ = SBX_TRY(make_spec(step, std::move(extra), false));
+  note_spec(session_spec_);
+  return {};
+}
+
+Result<std::vector<CellStep>> Execution::cell_steps(const std::vector<std::string>& arguments) const {
+  const RunnerSpec& runner = *language_.runner;
+  if (runner.has_hook(RunnerHook::jvm_main_class) || runner.has_hook(RunnerHook::java_source_name)) {
+    return Error(ErrorKind::unsupported, runner.title + " has no cells: its programs are run one by one").with_hint("sbx run FILE");
+  }
+  StepValues values;
+  values.tool = toolchain_.executable;
+  values.tool_directory = tool_directory(runner, toolchain_);
+  values.tools = tools_;
+  values.source = source_;
+  values.sources = {source_};
+  values.memory = limit_of<Bytes>("limits.memory");
+  values.cpus_milli = limit_of<uint64_t>("limits.cpus");
+  values.output = join_path(kBuildDirectory, output_name(base_name(source_)));
+  values.arguments = arguments;
+  values.flags = request_.compile_flags;
+  const auto step = [&](const std::vector<std::string>& words, const std::map<std::string, std::string>& environment) -> Result<CellStep> {
+    CellStep made;
+    made.argv = SBX_TRY(expand_words(words, values, runner.origin));
+    made.environment = session_spec_.environment;
+    for (const auto& [name, value] : SBX_TRY(expand_environment(environment, values, runner.origin))) {
+      std::erase_if(made.environment, [&, &key = name](const std::string& entry) { return starts_with(entry, key + "="); });
+      made.environment.push_back(name + "=" + value);
+    }
+    return made;
+  };
+  std::vector<CellStep> steps;
+  if (runner.compile) steps.push_back(SBX_TRY(step(runner.compile->argv, runner.compile->environment)));
+  steps.push_back(SBX_TRY(step(runner.run_argv, runner.environment)));
+  return steps;
+}
+
+Report Execution::session_report() const {
+  Report report;
+  report.language = language_.runner->name;
+  report.tool = toolchain_.executable;
+  report.tool_version = toolchain_.version;
+  report.argv = session_spec_.argv;
+  report.limits = session_spec_.limits;
+  report.policy_digest = spec_digest(session_spec_);
+  report.policy_origins.assign(session_spec_.origins.begin(), session_spec_.origins.end());
+  return report;
+}
+
+// Owns what an Execution borrows.
+class PreparedSession final : public SessionGround {
+ public:
+  PreparedSession(RunRequest request, const HostFacts& facts, const Observer& observer)
+      : request_(std::move(request)), facts_(facts), observer_(observer), execution_(request_, facts_, observer_, engine_) {}
+  Status prepare(const Execution::DriverOf& driver_of) { return execution_.prepare_session(driver_of); }
+
+  const SandboxSpec& spec() const override { return execution_.session_spec(); }
+  Result<CgroupParent*> cgroups() override { return execution_.session_cgroups(); }
+  const std::string& language() const override { return execution_.session_runner()->name; }
+  bool has_driver() const override { return execution_.has_session_driver(); }
+  std::string cell_path() const override { return execution_.session_source().substr(1); }
+  Result<std::vector<CellStep>> cell_steps(const std::vector<std::string>& arguments) const override { return execution_.cell_steps(arguments); }
+  Report blank_report() const override { return execution_.session_report(); }
+  std::vector<std::string> notes() const override { return execution_.guard_notes(); }
+  std::vector<std::string> sweep() const override {
+    Report report;
+    execution_.sweep(report);
+    return report.artifact_notes;
+  }
+
+ private:
+  const RunRequest request_;
+  const HostFacts facts_;
+  const Observer observer_;
+  const Engine engine_ = run_sandbox;
+  Execution execution_;
+};
+
 // ID and ID_LIKE of os-release(5), most specific first.
 std::vector<std::string> distribution_names() {
   std::vector<std::string> names;
@@ -1649,6 +1792,14 @@ Result<LanguageCheck> Execution::check_file(const std::string& file) {
 }
 
 }  // namespace
+
+Result<std::unique_ptr<SessionGround>> prepare_session(RunRequest request, const HostFacts& facts, const Observer& observer,
+                                                       const std::function<std::optional<SessionDriver>(const std::string& language)>& driver_of) {
+  request.exec = true;  // there is no program, whose name could be taken
+  auto prepared = std::make_unique<PreparedSession>(std::move(request), facts, observer);
+  SBX_TRY(prepared->prepare(driver_of));
+  return std::unique_ptr<SessionGround>(std::move(prepared));
+}
 
 Result<std::vector<LanguageStatus>> list_languages(const HostFacts& facts, const Observer& observer,
                                                    const Engine& engine) {

@@ -20,7 +20,8 @@ MAY_INCLUDE = {
     "runtime": ({"runtime", "ns", "seccomp", "policy", "base"}, set()),
     "bwrap": ({"bwrap", "runtime", "ns", "policy", "base"}, set()),
     "nsjail": ({"nsjail", "runtime", "ns", "seccomp", "policy", "base"}, set()),
-    "cli": ({"cli", "bwrap", "nsjail", "runtime", "ns", "seccomp", "policy", "base"}, set()),
+    "session": ({"session", "runtime", "ns", "policy", "base"}, set()),
+    "cli": ({"cli", "bwrap", "nsjail", "session", "runtime", "ns", "seccomp", "policy", "base"}, set()),
     "tools": ({"seccomp", "policy", "base"}, set()),
 }
 GENERATED = {"version.h"}
