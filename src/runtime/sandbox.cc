@@ -524,7 +524,7 @@ class Run {
     Launched launched = SBX_TRY(launch(input));
     stdio->close_child_ends();
     // What need not be done before, while the child is at its mounts.
-    child->close_trees();
+    ground.child->close_trees();
     if (options_.cgroups != nullptr) options_.cgroups->reap_stale();
 
     SuperviseInput supervise_input;
