@@ -149,6 +149,33 @@ def normal(result):
     return result
 
 
+def compare(python, names, sources, pattern):
+    """(cell, driver) → what is not as it should be."""
+    with tempfile.TemporaryDirectory() as scratch:
+        found = []
+        for mode in (None, "never", "always"):
+            folder = pathlib.Path(scratch) / str(mode)
+            folder.mkdir()
+            pathlib.Path("/tmp/sbx-golden.txt").unlink(missing_ok=True)
+            found.append(of_kernel(python, folder, sources) if mode is None else of_driver(python, folder, sources, mode))
+        pathlib.Path("/tmp/sbx-golden.txt").unlink(missing_ok=True)
+    wrong = {}
+    for name, source, kernel, plain, ipython in zip(names, sources, *found):
+        wanted = normal(kernel)
+        for which, result in (("plain", normal(plain)), ("ipython", normal(ipython))):
+            differs = result != wanted
+            expected = which in DIFFERENCES.get(name, ((), ""))[0]
+            if differs == expected or pattern not in name:
+                continue
+            if expected:
+                wrong[name, which] = "%s (%s): no longer differs; take it out of DIFFERENCES" % (name, which)
+                continue
+            lines = ["%s (%s) differs from ipykernel:\n    %s" % (name, which, source.replace("\n", "\n    "))]
+            lines += ["  %s\n    ipykernel %r\n    driver    %r" % (key, wanted[key], result[key]) for key in wanted if wanted[key] != result[key]]
+            wrong[name, which] = "\n".join(lines)
+    return wrong
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--python", default="/usr/bin/python3")
@@ -160,33 +187,17 @@ def main():
         print("skipped: %s" % probe.stderr.strip().splitlines()[-1])
         return 77
     names, sources = zip(*cells())
-    with tempfile.TemporaryDirectory() as scratch:
-        folders = [pathlib.Path(scratch) / name for name in ("kernel", "plain", "ipython")]
-        found = []
-        for folder, mode in zip(folders, (None, "never", "always")):
-            folder.mkdir()
-            pathlib.Path("/tmp/sbx-golden.txt").unlink(missing_ok=True)
-            found.append(of_kernel(options.python, folder, sources) if mode is None
-                         else of_driver(options.python, folder, sources, mode))
-        pathlib.Path("/tmp/sbx-golden.txt").unlink(missing_ok=True)
-    wrong = 0
-    for name, source, kernel, plain, ipython in zip(names, sources, *found):
-        wanted = normal(kernel)
-        for which, result in (("plain", normal(plain)), ("ipython", normal(ipython))):
-            differs = result != wanted
-            expected = which in DIFFERENCES.get(name, ((), ""))[0]
-            if differs == expected or options.k not in name:
-                continue
-            wrong += 1
-            if expected:
-                print("%s (%s): no longer differs; take it out of DIFFERENCES" % (name, which))
-                continue
-            print("%s (%s) differs from ipykernel:\n    %s" % (name, which, source.replace("\n", "\n    ")))
-            for key in wanted:
-                if wanted[key] != result[key]:
-                    print("  %s\n    ipykernel %r\n    driver    %r" % (key, wanted[key], result[key]))
+    wrong = {}
+    for attempt in range(3):
+        found = compare(options.python, names, sources, options.k)
+        # A kernel on a busy machine hands in what children printed after it has said that the cell is over.
+        wrong = found if attempt == 0 else {key: text for key, text in found.items() if key in wrong}
+        if not wrong:
+            break
+    for text in wrong.values():
+        print(text)
     explained = sum(len(which) for which, _ in DIFFERENCES.values())
-    print("%d cells, two drivers: %d differences that are explained, %d that are not" % (len(names), explained, wrong))
+    print("%d cells, two drivers: %d differences that are explained, %d that are not" % (len(names), explained, len(wrong)))
     return 1 if wrong else 0
 
 
