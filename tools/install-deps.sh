@@ -149,6 +149,7 @@ compat() { # bubblewrap's own suites and clients, of tests/compat
   need flatpak command flatpak
   need ostree command ostree
   need busybox-static command busybox
+  need nodejs command node
   need npm command npm
   need socat command socat
   need ripgrep command rg

@@ -73,7 +73,7 @@ bool is_orphan(int hold) {
   return ::poll(&end, 1, 0) > 0;
 }
 
-int monitor(Watch watch, const Voice& voice) {
+void monitor(Watch watch, const Voice& voice) {
   // What the caller's pipes are to the sandbox, they shall not be to us: an end held here would keep its reader waiting.
   close_all_but({watch.ended.get(), watch.set_up.get(), watch.hold.get(), watch.json_fd});
   sigset_t set;
@@ -90,7 +90,7 @@ int monitor(Watch watch, const Voice& voice) {
       if (::read(watch.ended.get(), &value, sizeof value) == sizeof value) {
         const int status = static_cast<int>(value) - 1;
         report(watch, status, voice);
-        return status;
+        ::_exit(status);
       }
     }
     signalfd_siginfo info;
@@ -100,7 +100,7 @@ int monitor(Watch watch, const Voice& voice) {
     for (pid_t pid; (pid = ::waitpid(-1, &wait_status, WNOHANG)) > 0;) {
       if (pid != watch.child) continue;
       report(watch, exit_status(wait_status), voice);
-      return exit_status(wait_status);
+      ::_exit(exit_status(wait_status));
     }
   }
 }

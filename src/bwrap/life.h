@@ -28,8 +28,8 @@ struct Watch {
   UniqueFd hold;        // whose end tells the child that the monitor is dead; may be none
   int json_fd = -1;     // --json-status-fd
 };
-// Waits for COMMAND or the sandbox to end, reports it, and gives the exit status.
-int monitor(Watch watch, const Voice& voice);
+// Waits for COMMAND or the sandbox to end, reports it, and ends the process with its status.
+[[noreturn]] void monitor(Watch watch, const Voice& voice);
 
 // Read locks on --lock-file's files; they are this process's, its children do not have them.
 std::vector<UniqueFd> lock_files(const Options& options, const Voice& voice);

@@ -121,11 +121,11 @@ void write_own_maps(int proc, uid_t inside_uid, uid_t outside_uid, gid_t inside_
     return written.ok() ? 0 : written.error().errnum();
   };
   const auto line = [](uint32_t inside, uint32_t outside) { return std::to_string(inside) + " " + std::to_string(outside) + " 1\n"; };
-  if (const int failed = put("uid_map", line(inside_uid, outside_uid))) voice.die("setting up uid map", failed);
+  if (const int failed = put("uid_map", line(inside_uid, outside_uid))) voice.die("setting up uid map", failed, runtime::NamespaceStep::map);
   if (deny_groups) {
     if (const int failed = put("setgroups", "deny\n")) voice.die("error writing to setgroups", failed);
   }
-  if (const int failed = put("gid_map", line(inside_gid, outside_gid))) voice.die("setting up gid map", failed);
+  if (const int failed = put("gid_map", line(inside_gid, outside_gid))) voice.die("setting up gid map", failed, runtime::NamespaceStep::map);
 }
 
 void load_filters(const std::vector<std::string>& programs, const Voice& voice) {

@@ -55,10 +55,6 @@ Result<std::string> read_and_close(int fd) {
 
 bool exists(const char* path) { return sys::stat(path).ok(); }
 
-std::string hint_for(runtime::NamespaceStep step, int errnum) {
-  return runtime::mend_namespaces(runtime::read_namespace_knobs(), step, errnum).text();
-}
-
 bool user_namespaces_possible() {
   if (!exists("/proc/self/ns/user")) return false;
   // A module parameter of Red Hat's kernels of version 7.
@@ -118,7 +114,7 @@ Namespaces choose_namespaces(const Options& options, const Privileges& privilege
   if (errnum == ENOSPC) text = "Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)";
   // The line first: clients read it. Then why, as far as it can be told.
   voice.warn_as_error(text);
-  voice.hint(hint_for(runtime::NamespaceStep::make, errnum));
+  voice.hint(runtime::NamespaceStep::make, errnum);
   ::_exit(1);
 }
 
@@ -262,9 +258,7 @@ void Inside::loopback() const {
   const long up = ns::bring_loopback_up();
   if (up >= 0) return;
   // Upstream asks for an address first, which fails where this does; clients know that line.
-  voice.warn_as_error("loopback: Failed RTM_NEWADDR: " + plain_errno_text(static_cast<int>(-up)));
-  if (made.user) voice.hint(hint_for(runtime::NamespaceStep::use, static_cast<int>(-up)));
-  ::_exit(1);
+  voice.die("loopback: Failed RTM_NEWADDR", static_cast<int>(-up), runtime::NamespaceStep::use);
 }
 
 void Inside::second_user_namespace(uid_t ns_uid, gid_t ns_gid) const {
@@ -408,7 +402,7 @@ sys::Pipe pipe_or_die(const Voice& voice) {
   return made.take();
 }
 
-int carry_out(const Options& options, Privileges privileges, const Namespaces& made, const std::string& terminal,
+[[noreturn]] void carry_out(const Options& options, Privileges privileges, const Namespaces& made, const std::string& terminal,
               pid_t parent, const Voice& voice) {
   Result<UniqueFd> proc = sys::open("/proc", O_PATH);
   if (!proc.ok()) voice.die("Can't open /proc", proc.error().errnum());
@@ -485,7 +479,7 @@ int carry_out(const Options& options, Privileges privileges, const Namespaces& m
     const char byte = 1;
     (void)!::write(watch.hold.get(), &byte, 1);  // the child may have died
   }
-  return monitor(std::move(watch), voice);
+  monitor(std::move(watch), voice);
 }
 
 }  // namespace
@@ -529,7 +523,7 @@ int run(const std::string& called, const std::vector<std::string>& words) {
   if (!wrong.empty()) voice.die(wrong);
   privileges.choose(options);
   change_environment(options, voice);
-  return carry_out(options, privileges, made, terminal, parent, voice);
+  carry_out(options, privileges, made, terminal, parent, voice);
 }
 
 }  // namespace sbx::bwrap

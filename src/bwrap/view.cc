@@ -414,6 +414,11 @@ class Planner {
       if (errnum == ELOOP) voice_.die(text + ": Overlay directories may not overlap");
       voice_.die_mount(text, errnum);
     }
+    if (type == "proc" && errnum == EPERM) {
+      voice_.warn_as_error("Can't mount proc on " + dest + ": " + mount_errno_text(errnum));
+      voice_.hint(runtime::mend_masked_proc(runtime::read_namespace_knobs()).text());
+      ::_exit(1);
+    }
     voice_.die_mount("Can't mount " + type + " on " + dest, errnum);
   }
 
@@ -441,7 +446,7 @@ void make_view(const Options& options, const ViewContext& context) {
   Planner planner(options, context);
   planner.find_sources();
   // What is mounted outside from now on still comes in; nothing goes out.
-  if (::mount(nullptr, "/", nullptr, MS_SILENT | MS_SLAVE | MS_REC, nullptr) < 0) voice.die_mount("Failed to make / slave", errno);
+  if (::mount(nullptr, "/", nullptr, MS_SILENT | MS_SLAVE | MS_REC, nullptr) < 0) voice.die("Failed to make / slave", errno, runtime::NamespaceStep::mount);
   planner.plan();
   if (::chdir("/") != 0) voice.die("chdir /", errno);
   const uint32_t layers = planner.perform();

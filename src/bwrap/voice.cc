@@ -31,12 +31,23 @@ void Voice::hint(const std::string& text) const {
   if (!text.empty() && (forced || ::isatty(STDERR_FILENO) != 0)) line(kError, level_prefix, "hint: " + text);
 }
 
+void Voice::hint(runtime::NamespaceStep step, int errnum) const {
+  if (errnum != EPERM && errnum != EACCES && errnum != ENOSPC && errnum != EINVAL && errnum != EUSERS) return;
+  hint(runtime::mend_namespaces(runtime::read_namespace_knobs(), step, errnum).text());
+}
+
 void Voice::die(const std::string& text) const {
   line(kError, level_prefix, text);
   ::_exit(1);
 }
 
 void Voice::die(const std::string& text, int errnum) const { die(text + ": " + plain_errno_text(errnum)); }
+void Voice::die(const std::string& text, int errnum, runtime::NamespaceStep step) const {
+  warn_as_error(text + ": " + plain_errno_text(errnum));
+  hint(step, errnum);
+  ::_exit(1);
+}
+
 void Voice::die_mount(const std::string& text, int errnum) const { die(text + ": " + mount_errno_text(errnum)); }
 
 std::string mount_errno_text(int errnum) {

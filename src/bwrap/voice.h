@@ -6,6 +6,8 @@
 
 #include <string>
 
+#include "runtime/mending.h"
+
 namespace sbx::bwrap {
 
 struct Voice {
@@ -16,9 +18,13 @@ struct Voice {
   void warn_as_error(const std::string& text) const;
   // Lines beginning "bwrap: hint:", where somebody will read them: stderr is a terminal, or SBX_HINTS is 1.
   void hint(const std::string& text) const;
+  // Why this host refuses what a sandbox needs, as far as it can be told.
+  void hint(runtime::NamespaceStep step, int errnum) const;
   [[noreturn]] void die(const std::string& text) const;
   // "text: No such file or directory"
   [[noreturn]] void die(const std::string& text, int errnum) const;
+  // The same and a hint.
+  [[noreturn]] void die(const std::string& text, int errnum, runtime::NamespaceStep step) const;
   // The same for what mount(2) and its kin say.
   [[noreturn]] void die_mount(const std::string& text, int errnum) const;
 };

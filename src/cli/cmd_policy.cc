@@ -79,6 +79,7 @@ int show(const std::vector<std::string>& names, const std::string& filter_file) 
     }
     layers.push_back(layer.take());
   }
+  layers[0] = base_layer(std::move(layers[0]), std::span(layers).subspan(1));
   if (!filter_file.empty()) {
     const Status written = write_filter(layers, filter_file);
     if (!written.ok()) {

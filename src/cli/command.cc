@@ -21,6 +21,7 @@ constexpr Command kCommands[] = {
     {"langs", "languages: known, found here, and what brings the rest", langs_command, langs_page},
     {"doctor", "what this host allows, and what mends the rest", doctor_command, doctor_page},
     {"policy", "policies: list, show, check, explain, start a new one", policy_command, policy_page},
+    {"bwrap", "bubblewrap's command line, carried out by sbx", bwrap_command, bwrap_page},
 };
 
 // At most 24 lines: it shall be read at a glance.
@@ -101,7 +102,6 @@ int dispatch(const std::vector<std::string>& words) {
   // As /proc/self/exe, which is how a program inside a sandbox starts the same bwrap again, the link's name is lost.
   const bool renamed = called != "sbx" && words.size() > 1 && bwrap::is_option(words[1]);
   if (called == "bwrap" || renamed) return bwrap::run(words[0], {words.begin() + 1, words.end()});
-  if (words.size() > 1 && words[1] == "bwrap") return bwrap::run("sbx bwrap", {words.begin() + 2, words.end()});
   if (called == "nsjail" || (words.size() > 1 && words[1] == "nsjail")) {
     say_error(Error(ErrorKind::unsupported, "the command line of nsjail is not in this version")
                   .with_hint("the same sandbox for any command: sbx exec -- CMD"));

@@ -37,6 +37,7 @@ int exec_command(const Invocation& invocation);    // sbx exec
 int langs_command(const Invocation& invocation);   // sbx langs
 int doctor_command(const Invocation& invocation);  // sbx doctor
 int policy_command(const Invocation& invocation);  // sbx policy
+int bwrap_command(const Invocation& invocation);   // sbx bwrap
 int policy_check_command(const Invocation& invocation);
 int policy_convert_command(const Invocation& invocation);
 int policy_explain_command(const Invocation& invocation);
@@ -45,6 +46,7 @@ Result<Page> exec_page();
 Result<Page> langs_page();
 Result<Page> doctor_page();
 Result<Page> policy_page();
+Result<Page> bwrap_page();
 Result<Page> policy_check_page();
 Result<Page> policy_convert_page();
 Result<Page> policy_explain_page();

@@ -88,7 +88,7 @@ std::string groups_text(const std::vector<std::string>& groups) {
   return text;
 }
 
-std::string payload_text(const SandboxSpec& spec, const Account& account) {
+std::string payload_text(const SandboxSpec& spec, const Account& account, bool whole_view) {
   std::vector<std::string> places;
   size_t of_etc = 0;
   for (const std::string& place : account.system) {
@@ -96,7 +96,6 @@ std::string payload_text(const SandboxSpec& spec, const Account& account) {
     else if (place != "/var/tmp" && place != "/var/run") places.push_back(printable(place));
   }
   std::string text = "What the payload can\n\n";
-  const bool whole_view = std::none_of(spec.fs.begin(), spec.fs.end(), [](const FsOp& op) { return std::holds_alternative<FileOp>(op); });
   if (whole_view) text += entry("see", "only what stands here:");
   else text += entry("see", join(places, ", ") + " and " + std::to_string(of_etc) + " places in /etc, read-only; an /etc/passwd and the like made for it; a minimal /dev; its own processes");
   for (const SharedPlace& place : account.shared) {
@@ -189,10 +188,14 @@ Result<std::string> explanation(const ExplainOptions& wanted, const std::vector<
   ReviewInput input;
   input.guarded = inspection.guarded;
   std::vector<Risk> risks = SBX_TRY(review(inspection.spec, facts, input));
-  for (const PolicyLayer& layer : inspection.layers)
-    if (layer.whole_view) bwrap::in_words_of_bwrap(risks, layer);
+  bool whole_view = false;
+  for (const PolicyLayer& layer : inspection.layers) {
+    if (!layer.whole_view) continue;
+    whole_view = true;
+    bwrap::in_words_of_bwrap(risks, layer);
+  }
   if (wanted.json) return as_json(names, inspection, SBX_TRY(merge_layers(inspection.layers)), account, risks);
-  return SBX_TRY(values_text(inspection.layers)) + "\n" + payload_text(inspection.spec, account) + "\n" + risks_text(risks);
+  return SBX_TRY(values_text(inspection.layers)) + "\n" + payload_text(inspection.spec, account, whole_view) + "\n" + risks_text(risks);
 }
 
 }  // namespace

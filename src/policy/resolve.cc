@@ -508,6 +508,14 @@ Status fill_whole_view(std::span<const PolicyLayer> layers, const HostFacts& fac
         SBX_TRY(check_target(target_of(op), origin_of(op, layer.name)));
         if (!input.allow_sensitive_mount) SBX_TRY(check_source(op, facts));
       }
+      // The same link again is fine, as it is for bwrap: two files may both begin with the system's.
+      const auto* link = std::get_if<SymlinkOp>(&op);
+      if (link != nullptr && std::any_of(spec.fs.begin(), spec.fs.end(), [&](const FsOp& other) {
+            const auto* earlier = std::get_if<SymlinkOp>(&other);
+            return earlier != nullptr && *earlier == *link;
+          })) {
+        continue;
+      }
       spec.fs.push_back(op);
     }
   }

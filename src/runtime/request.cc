@@ -518,6 +518,8 @@ Status Execution::share_mounts() {
     for (const FsOp& op : layer.mounts) {
       const BindOp* bind = std::get_if<BindOp>(&op);
       if (bind == nullptr || bind->read_only || !S_ISDIR(bind->source_mode)) continue;
+      // All of the host, writable, with --allow-sensitive-mount: what it trusts is everywhere, and policy check says so.
+      if (!layer.whole_host.empty() && bind->origin == layer.whole_host) continue;
       SBX_TRY(guard_directory(bind->source, bind->target));
     }
   }

@@ -8,7 +8,8 @@
     sbx        sbx exec -- true; sbx run --lang python -c 'print("hello")'
     … without cgroup   with --cgroup-parent none: the difference is what a cgroup costs, for a user the manager's scope too
     bwrap      Debian's bubblewrap with the same view of files, where it is installed (it has no filter and fewer
-               protections)
+               protections); "whole-host" is --ro-bind / / --unshare-all --proc /proc --dev /dev
+    sbx bwrap  the same command line, carried out by sbx
 
 and what the default filter costs one system call, against the same call without any:
 
@@ -37,9 +38,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integra
 import harness  # noqa: E402
 
 
-def bwrap_argv(command):
+WHOLE_HOST = ["--ro-bind", "/", "/", "--unshare-all", "--proc", "/proc", "--dev", "/dev", "true"]
+
+
+def bwrap_argv(command, program=("bwrap",)):
     """The view that sbx gives, in bwrap's words."""
-    words = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv", "--setenv", "PATH", "/usr/bin:/bin",
+    words = [*program, "--unshare-all", "--die-with-parent", "--new-session", "--clearenv", "--setenv", "PATH", "/usr/bin:/bin",
              "--ro-bind", "/usr", "/usr"]
     for name in ("bin", "sbin", "lib", "lib64"):
         if os.path.islink(f"/{name}"):
@@ -92,6 +96,9 @@ def measure(identity, options, base):
     if harness.have("bwrap"):
         rows["bwrap true"] = bwrap_argv(["true"])
         rows["bwrap python"] = bwrap_argv(hello)
+        rows["bwrap whole-host"] = ["bwrap", *WHOLE_HOST]
+        rows["sbx bwrap true"] = bwrap_argv(["true"], [binary, "bwrap"])
+        rows["sbx bwrap whole-host"] = [binary, "bwrap", *WHOLE_HOST]
     usable = {}
     for name, argv in rows.items():
         seconds, status, err = time_one(argv, identity, work, env)

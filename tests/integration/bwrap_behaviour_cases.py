@@ -6,7 +6,9 @@ is a listed difference, or wrong.
 
 import json
 import os
+import pathlib
 import re
+import shlex
 import socket
 import struct
 import subprocess
@@ -1002,3 +1004,126 @@ def streams(t):
     t.equal(left.recv(100), b"both ways")
     process.wait(10)
     left.close()
+
+
+# ---- what callers do to it --------------------------------------------------------------------------------------------
+
+@case("a caller that ignores SIGCHLD gets the status all the same, and COMMAND has the signal's default")
+def sigchld_ignored(t):
+    done = t.run(["python3", "-c", "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])", link(t), *HOST, "--unshare-pid",
+                  "python3", "-c", "import subprocess, sys; sys.exit(subprocess.call(['sh', '-c', 'exit 5']))"])
+    t.expect(done, status=5)
+
+
+@case("TERM, INT and HUP end bwrap by that signal, and are not passed on")
+def signals_not_forwarded(t):
+    for number in (15, 2, 1):
+        process, descriptor = sandbox_alive(t, "--unshare-pid", "--info-fd", "2")
+        process.send_signal(number)
+        t.equal(process.wait(10), -number)
+        child = int(re.search(r'"child-pid": (\d+)', process.stderr.read1().decode()).group(1))
+        t.true(not ended(descriptor, 0.2), "the sandbox ended with bwrap")
+        os.kill(child, 9)
+        t.true(ended(descriptor, t.slow(10)), "SIGKILL of process 1 left something")
+        os.close(descriptor)
+
+
+@case("what the caller cannot read stays unread, bound or not", as_=("user",))
+def unreadable(t):
+    for words in ([], ["--unshare-all"], ["--unshare-user", "--uid", "0"], ["--cap-add", "ALL"]):
+        t.expect(bwrap(t, "--bind", "/", "/", *words, "cat", "/etc/shadow"), status=1, out=b"", err="Permission denied")
+        t.expect(bwrap(t, "--bind", "/", "/", "--tmpfs", "/tmp", "--bind", "/etc/shadow", "/tmp/x", *words, "cat", "/tmp/x"), status=1, out=b"", err="Permission denied")
+
+
+@case("set-uid programs have no effect inside", as_=("user",))
+def set_uid(t):
+    t.expect(bwrap(t, "--bind", "/", "/", "sh", "-c", "su -c id root <&- 2>&1; id -u"), status=0, out_match=rf"^{t.identity.uid}$")
+    flags(t, mount(t, "/usr"), ["nosuid"])
+
+
+@case("nothing of the set-up is left to be seen: no oldroot, no newroot, no mount of the host")
+def no_traces(t):
+    text = inside(t, "--tmpfs", "/tmp", script="ls -A /tmp /; cat /proc/self/mountinfo", base=[*USR, "--proc", "/proc", "--unshare-pid"])
+    t.no_match("\n".join(line for line in text.splitlines() if " - " not in line), "oldroot|newroot")
+    found = mounts_of("\n".join(line for line in text.splitlines() if " - " in line))
+    t.equal({target for target in found if not target.startswith("/proc")} - {target for target in found if target.startswith("/usr/")}, {"/", "/usr", "/tmp"})
+
+
+@case("closed standard streams do no harm")
+def closed_streams(t):
+    done = t.run(["/bin/sh", "-c", '"$@" <&- && echo fine', "sh", link(t), *HOST, "--unshare-all", "--dev", "/dev", "--proc", "/proc", "true"])
+    t.expect(done, out=b"fine\n")
+
+
+# ---- policies/examples/bwrap, run by bwrap: bwrap_policy_cases.py runs the same by sbx's own engine ------------------
+
+EXAMPLES = pathlib.Path(__file__).resolve().parent.parent.parent / "policies" / "examples" / "bwrap"
+
+
+def nul_separated(text):
+    """A policy text as --args wants it: the words as a shell reads them, without comments."""
+    return "".join(word + "\0" for word in shlex.split(text, comments=True)).encode()
+
+
+class Example:
+    """What one of them is for: a directory to stand in, further mounts ((source, place inside, writable)), a script for
+    inside, its output, and what must be there outside afterwards."""
+
+    def __init__(self, name, script, output, mounts=(), outside=None, setup=None):
+        self.name, self.script, self.output, self.mounts, self.outside, self.setup = name, script, output, mounts, outside or {}, setup
+
+    def prepare(self, t):
+        t.mkdir("project")
+        if self.setup:
+            self.setup(t)
+
+    def check(self, t, done):
+        t.expect(done, out=self.output)
+        for path, content in self.outside.items():
+            place = t.dir / path
+            t.equal(place.read_text() if place.exists() else None, content, path)
+
+
+def picture(t):
+    t.file("pictures/file", b"\x89PNG" + bytes(64))
+    t.mkdir("thumbs")
+
+
+def project(t):
+    t.file("project/hello.c", '#include <stdio.h>\nint main(void) { puts("built"); }\n')
+    t.file("project/Makefile", "hello: hello.c\n\tcc -o hello hello.c\n")
+    t.file("project/.git/config", "[core]\n")
+    t.file("project/.git/hooks/pre-commit", "#!/bin/sh\n", 0o755)
+    t.file("project/.envrc", "export A=1\n")
+    t.mkdir("project/.vscode")
+
+
+SEALED = 'for p in / /usr /etc; do (: > $p/x) 2>/dev/null && echo "wrote $p"; done; '
+ALONE = 'echo interfaces $(grep -c : /proc/net/dev); '
+EXAMPLE_CASES = [
+    Example("thumbnailer", SEALED + ALONE + 'head -c 4 /in/file | tail -c 3 > /out/thumb; (: > /in/file) 2>/dev/null || echo source kept; '
+            'head -c 80000000 /dev/zero > /tmp/big 2>/dev/null || echo full; env | grep -c .; uname -n', b"interfaces 1\nsource kept\nfull\n4\nthumbnailer\n",
+            mounts=(("pictures", "/in", False), ("thumbs", "/out", True)), outside={"thumbs/thumb": "PNG"}, setup=picture),
+    Example("build-sandbox", SEALED + ALONE + 'make -s && ./hello; (: > .git/hooks/post-merge) 2>/dev/null || echo git kept; pwd; echo $SOURCE_DATE_EPOCH',
+            b"interfaces 1\nbuilt\ngit kept\n/build\n0\n", outside={"project/.git/hooks/post-merge": None, "project/.git/config": "[core]\n"}, setup=project),
+    Example("model-shell", SEALED + ALONE + 'for p in .git/hooks/x .git/config .envrc .vscode/x; do (echo x > $p) 2>/dev/null && echo "wrote $p"; done; echo note > notes; '
+            'id -u; ls -A ~ | tr "\\n" " "; unshare -U true 2>/dev/null || echo no namespaces; echo "$PS1"', b"interfaces 1\n1000\nproject no namespaces\nagent$ \n",
+            outside={"project/notes": "note\n", "project/.git/config": "[core]\n", "project/.envrc": "export A=1\n"}, setup=project),
+    Example("browser-like", SEALED + 'test $(grep -c : /proc/net/dev) -gt 0 && echo network; ls -A / | tr "\\n" " "; echo x > ~/.cache/x && stat -c %a ~ $XDG_RUNTIME_DIR; ls /home',
+            b"network\nbin dev etc home lib lib64 proc run tmp usr 700\n700\napp\n"),
+]
+
+
+def run_by_bwrap(example):
+    def function(t):
+        example.prepare(t)
+        mounts = [word for source, place, writable in example.mounts for word in ("--bind" if writable else "--ro-bind", str(t.dir / source), place)]
+        stored = (EXAMPLES / f"{example.name}.bwrap").read_text()
+        text = nul_separated(stored)
+        example.check(t, bwrap(t, "--args", Data(text), *mounts, "sh", "-c", example.script, cwd=t.dir / "project", env={"SECRET": "x"}))
+    function.__name__ = "example_" + example.name.replace("-", "_")
+    case(f"policies/examples/bwrap/{example.name}.bwrap, run by bwrap: it does its work, and what it may not do fails")(function)
+
+
+for _example in EXAMPLE_CASES:
+    run_by_bwrap(_example)

@@ -89,6 +89,7 @@ class Lowering {
       return std::move(result_);
     }
     words_ = read.take();
+    for (const Word& word : words_) texts_.push_back(word.text);
     group();
     if (result_.mistakes.empty()) parse_all();
     if (result_.mistakes.empty()) lower();
@@ -129,11 +130,10 @@ class Lowering {
     }
   }
 
+  // The parser's own view of the first groups.
   Parsed parse_up_to(size_t groups) const {
-    std::vector<std::string> words;
-    for (size_t i = 0; i < groups; ++i)
-      for (size_t k = 0; k < groups_[i].count; ++k) words.push_back(words_[groups_[i].at + k].text);
-    return parse(words, ParseContext{[](int) -> Result<std::string> { return Error(ErrorKind::internal, "no descriptors here"); }, 63});
+    const size_t count = groups == 0 ? 0 : groups_[groups - 1].at + groups_[groups - 1].count;
+    return parse(std::span(texts_).first(count), ParseContext{[](int) -> Result<std::string> { return Error(ErrorKind::internal, "no descriptors here"); }, 63});
   }
 
   void parse_all() {
@@ -145,16 +145,10 @@ class Lowering {
       options_ = std::move(parsed.options);
       return;
     }
-    // The parser knows no places: the first group with which it fails is the one. --perms and its kind wait for the next.
-    size_t low = 1;
-    while (low < groups_.size() && parse_up_to(low).what == Parsed::What::run) ++low;
-    while (low < groups_.size() && words_[groups_[low - 1].at].text == "--overlay-src" && words_[groups_[low].at].text == "--overlay-src") ++low;
-    const std::string& option = words_[groups_[low - 1].at].text;
-    if (option == "--overlay-src" && low < groups_.size()) {
-      const Parsed with_next = parse_up_to(low + 1);
-      if (with_next.what != Parsed::What::run) parsed = with_next;
-    }
-    mistake(groups_[low - 1].place, parsed.messages.empty() ? "cannot be read" : parsed.messages.back().text);
+    // The parser knows no places: the first group with which it fails is the one. A layer waits for what follows it.
+    size_t groups = 1;
+    while (groups < groups_.size() && (words_[groups_[groups - 1].at].text == "--overlay-src" || parse_up_to(groups).what == Parsed::What::run)) ++groups;
+    mistake(groups_[groups - 1].place, parsed.messages.empty() ? "cannot be read" : parsed.messages.back().text);
   }
 
   std::string place_of_option(std::string_view option) const {
@@ -177,6 +171,7 @@ class Lowering {
       set(key, std::move(value), place.empty() ? place_of_option("--unshare-all") : place);
     };
     unshare(o.unshare_net, "--unshare-net", nullptr, "net.mode", std::string("none"));
+    if (!o.unshare_net && says("--share-net")) set("net.mode", std::string("host"), place_of_option("--share-net"));
     unshare(o.unshare_ipc, "--unshare-ipc", nullptr, "sandbox.ipc_namespace", true);
     unshare(o.unshare_uts, "--unshare-uts", nullptr, "sandbox.uts_namespace", true);
     unshare(o.unshare_cgroup || o.unshare_cgroup_try, "--unshare-cgroup", "--unshare-cgroup-try", "sandbox.cgroup_namespace", true);
@@ -380,6 +375,7 @@ class Lowering {
   const Surroundings& around_;
   ParsedPolicy result_;
   std::vector<Word> words_;
+  std::vector<std::string> texts_;
   std::vector<Group> groups_;
   Options options_;
 };
@@ -405,7 +401,7 @@ void make_base(PolicyLayer& defaults, const Surroundings& surroundings) {
 
 void in_words_of_bwrap(std::vector<Risk>& risks, const PolicyLayer& layer) {
   static constexpr std::pair<std::string_view, const char*> kFixes[] = {
-      {"host-network", "--unshare-net"},
+      {"host-network", "--unshare-net, and no --share-net"},
       {"host-ipc", "--unshare-ipc"},
       {"host-name", "--unshare-uts"},
       {"host-cgroups", "--unshare-cgroup-try"},
