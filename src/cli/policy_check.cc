@@ -53,7 +53,7 @@ std::vector<Option> check_options(CheckOptions& out) {
          out.dialect = value;
          return {};
        },
-       ValueKind::choice, {"native", "bwrap"}},
+       ValueKind::choice, {"native", "bwrap", "nsjail"}},
       flag_option("Reading", 0, "allow-sensitive-mount", "mounts that a run refuses without this flag are risks instead of mistakes",
                   out.allow_sensitive_mount),
       {"Risks", 0, "fail-on", "SEVERITY", "the least severity that makes the status 1: low, medium, high, never", "high",

@@ -33,7 +33,7 @@ std::vector<Option> convert_options(ConvertOptions& out) {
   return {
       {"Options", 0, "to", "DIALECT", "native, bwrap or nsjail", "", text(out.to), ValueKind::choice, {"native", "bwrap", "nsjail"}},
       flag_option("Options", 0, "strict", "print nothing and fail where the other dialect has no words for something", out.strict),
-      {"Options", 0, "dialect", "NAME", "what FILE is written in; otherwise by its extension", "", text(out.dialect), ValueKind::choice, {"native", "bwrap"}},
+      {"Options", 0, "dialect", "NAME", "what FILE is written in; otherwise by its extension", "", text(out.dialect), ValueKind::choice, {"native", "bwrap", "nsjail"}},
       flag_option("Options", 0, "allow-sensitive-mount", "convert mounts too that a run refuses without this flag", out.allow_sensitive_mount),
       flag_option("Options", 'h', "help", "this page", out.help),
   };
