@@ -48,7 +48,7 @@ std::vector<Option> check_options(CheckOptions& out) {
       flag_option("Options", 0, "json", "print JSON (docs/schema/policy-check-v1.json)", out.json),
       flag_option("Options", 'q', "quiet", "print nothing: the status says it", out.quiet),
       flag_option("Options", 'h', "help", "this page", out.help),
-      {"Reading", 0, "dialect", "NAME", "native, bwrap; otherwise by the file's extension", "",
+      {"Reading", 0, "dialect", "NAME", "native, bwrap, nsjail; otherwise by the file's extension", "",
        [&out](const std::string& value) -> Status {
          out.dialect = value;
          return {};
