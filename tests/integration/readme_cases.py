@@ -67,7 +67,7 @@ def defaults(t):
 @case("every flag that the documents give to sbx exists", as_=("user",))
 def flags(t):
     known = set()
-    for command in (("run",), ("exec",), ("langs",), ("policy", "check"), ("policy", "explain"), ("policy", "show"), ("doctor",)):
+    for command in (("run",), ("exec",), ("langs",), ("policy", "check"), ("policy", "explain"), ("policy", "show"), ("doctor",), ("session", "start"), ("session", "run"), ("nsjail",)):
         known |= set(re.findall(r"--[a-z][a-z-]*", t.expect(t.sbx(*command, "--help")).text))
     others = {"--test-dir", "--binary", "--set-upstream-to", "--copies", "--version"}  # of ctest, tests, git, venv; and of sbx alone
     t.true("--memory" in known, "no flags found")
