@@ -18,7 +18,8 @@ MAY_INCLUDE = {
     "ns": ({"ns", "base"}, DATA_HEADERS),
     "seccomp": ({"seccomp", "base"}, DATA_HEADERS),
     "runtime": ({"runtime", "ns", "seccomp", "policy", "base"}, set()),
-    "cli": ({"cli", "runtime", "ns", "seccomp", "policy", "base"}, set()),
+    "selftest": ({"selftest", "runtime", "policy", "base"}, set()),
+    "cli": ({"cli", "selftest", "runtime", "ns", "seccomp", "policy", "base"}, set()),
     "tools": ({"seccomp", "policy", "base"}, set()),
 }
 GENERATED = {"version.h"}
