@@ -81,15 +81,20 @@ std::string abstract_name(const Bait& bait) { return "sbx-selftest-" + bait.toke
 std::string process_name(const Bait& bait) { return "bt-" + bait.token; }  // 15 bytes: what the kernel keeps
 std::string shared_memory_file(const Bait& bait) { return "/dev/shm/sbx-selftest-" + bait.token; }
 
+std::string identity_of(const std::string& path) {
+  const Result<struct stat> info = sys::stat(path);
+  return info.ok() ? std::to_string(info.value().st_dev) + ":" + std::to_string(info.value().st_ino) : "";
+}
+
 std::string bait_word(const Bait& bait) {
   return join(std::vector<std::string>{bait.token, std::to_string(bait.port), std::to_string(bait.key), std::to_string(bait.pid),
-                                       std::to_string(bait.init), bait.proc, bait.directory, bait.home}, "\t");
+                                       std::to_string(bait.init), bait.proc, bait.directory, bait.home, bait.home_identity}, "\t");
 }
 
 Result<Bait> read_bait(std::string_view word) {
   const std::vector<std::string> fields = split(word, '\t');
   const Error wrong(ErrorKind::usage, "not a word of sbx selftest");
-  if (fields.size() != 8) return wrong;
+  if (fields.size() != 9) return wrong;
   Bait bait;
   bait.token = fields[0];
   int* const targets[] = {&bait.port, &bait.key, &bait.pid, &bait.init};
@@ -101,6 +106,7 @@ Result<Bait> read_bait(std::string_view word) {
   bait.proc = fields[5];
   bait.directory = fields[6];
   bait.home = fields[7];
+  bait.home_identity = fields[8];
   return bait;
 }
 
@@ -109,8 +115,9 @@ Result<BaitOwner> BaitOwner::lay(const std::string& home) {
   Bait& bait = owner.bait_;
   bait.token = SBX_TRY(make_token());
   bait.home = home.find('\t') == std::string::npos ? home : "";
+  bait.home_identity = identity_of(bait.home);
   bait.directory = SBX_TRY(make_directory("/tmp"));
-  Result<std::string> place = make_directory("/var/tmp");
+  Result<std::string> place = make_directory("/tmp");
   owner.program_directory_ = place.ok() ? place.take() : "";
   bait.key = static_cast<int>(std::strtol(bait.token.substr(0, 7).c_str(), nullptr, 16)) | 1;
   const int segment = ::shmget(bait.key, 4096, IPC_CREAT | IPC_EXCL | 0666);
@@ -157,7 +164,7 @@ Result<BaitOwner> BaitOwner::lay(const std::string& home) {
 }
 
 Result<std::string> BaitOwner::public_program() const {
-  if (program_directory_.empty()) return Error(ErrorKind::system, "no directory could be made in '/var/tmp'");
+  if (program_directory_.empty()) return Error(ErrorKind::system, "no directory could be made in '/tmp'");
   std::string path = program_directory_ + "/sbx";
   if (sys::stat(path).ok()) return path;
   const std::string program = SBX_TRY(read_file("/proc/self/exe", kProgramLimit));

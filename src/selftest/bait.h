@@ -19,6 +19,7 @@ struct Bait {
   std::string token;      // 12 hex digits: content of every file, and the variable's value
   std::string directory;  // holds "secret" (readable), "open" (a directory that everybody may write), "socket"
   std::string home;       // the caller's
+  std::string home_identity;  // device and inode of it, since another directory may stand there inside; "": it is gone
   int port = 0;           // a listener on 127.0.0.1
   int key = 0;            // of a System V segment
   int pid = 0;            // of the process that owns all this
@@ -28,6 +29,7 @@ struct Bait {
 // The variable that holds the token in our own environment.
 inline constexpr char kTokenVariable[] = "SBX_SELFTEST_TOKEN";
 
+std::string identity_of(const std::string& path);
 std::string bait_word(const Bait& bait);
 // Errors: usage.
 Result<Bait> read_bait(std::string_view word);
@@ -47,7 +49,7 @@ class BaitOwner {
   ~BaitOwner();  // waits until all is gone
 
   const Bait& bait() const { return bait_; }
-  // A copy of our own program that every user may execute, in a directory outside of /tmp.
+  // A copy of our own program that every user may execute, in a directory of its own.
   Result<std::string> public_program() const;
 
  private:

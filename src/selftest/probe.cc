@@ -27,7 +27,6 @@ constexpr char kIoUring[] = "io_uring_setup";
 constexpr char kUserfaultfd[] = "userfaultfd";
 constexpr char kDebug[] = "@debug";
 constexpr char kModifyLdt[] = "modify_ldt";
-constexpr char kClockSet[] = "@clock-set";
 constexpr char kIoSetup[] = "io_setup";
 
 void no_filter(SandboxSpec& spec) { spec.seccomp.enabled = false; }
@@ -113,18 +112,17 @@ std::vector<Probe> make_table() {
        {{"ptrace", "ptrace", ptrace_traceme}, {"process_vm_readv", "process_vm_readv", process_vm_readv}, {"kcmp", "kcmp", kcmp},
         {"pidfd_getfd", "pidfd_getfd", pidfd_getfd}, {"perf_event_open", "perf_event_open", perf_event_open}},
        "", {}, {{"with --allow-syscall @debug", allow<kDebug>}}},
-      {"administration", kCalls, "administer the machine: bpf, modules, kexec, quotas, swap, reboot, kernel log, fanotify", "filter", kWrong, anywhere,
+      {"administration", kCalls, "administer the machine: bpf, modules, kexec, swap, reboot, kernel log, fanotify", "filter", kWrong, anywhere,
        {{"bpf", "bpf", bpf, {EINVAL}}, {"init_module", "init_module", init_module, {ENOEXEC, EFAULT}}, {"finit_module", "finit_module", finit_module, {EBADF}},
-        {"kexec_load", "kexec_load", kexec_load, {EINVAL}}, {"quotactl", "quotactl", quotactl, {ENOENT, ENODEV, ENOTBLK}}, {"swapon", "swapon", swapon, {ENOENT}},
+        {"kexec_load", "kexec_load", kexec_load, {EINVAL}}, {"swapon", "swapon", swapon, {ENOENT}},
         {"reboot", "reboot", reboot, {EINVAL}}, {"syslog", "syslog", syslog}, {"fanotify_init", "fanotify_init", fanotify_init}},
        "", {}, {{"without the filter, and with CAP_SYS_BOOT over the own pid namespace", nullptr, no_walls}}},
       {"ports", kCalls, "reach hardware ports and descriptor tables", "filter", kOwn, anywhere,
        {{"iopl", "iopl", iopl}, {"modify_ldt", "modify_ldt", modify_ldt}}, "", {}, {{"with --allow-syscall modify_ldt", allow<kModifyLdt>}}},
       {"personality", kCalls, "switch address randomisation off before executing something", "filter", kOwn, anywhere,
        {{"ADDR_NO_RANDOMIZE", "personality", personality}}, "", {}, {kWithoutFilter}},
-      {"clocks", kCalls, "set the host's clocks", "filter", kWrong, anywhere,
-       {{"clock_settime", "clock_settime", clock_settime, {EINVAL}}, {"settimeofday", "settimeofday", settimeofday, {EINVAL}}},
-       "", {}, {{"with --allow-syscall @clock-set", allow<kClockSet>}}},
+      {"clocks", kCalls, "set the host's clocks", "filter; no capability of the host", "sets an estimate to the value that it has", anywhere,
+       {{"adjtimex", "adjtimex", adjtimex}, {"clock_adjtime", "clock_adjtime", clock_adjtime}}, "", {}, {}, "only root of the host is let through"},
       {"process-options", kCalls, "change what /proc shows of a process, or which processes share a core", "filter", kOwn, anywhere,
        {{"PR_SET_MM", "prctl", prctl_mm}, {"PR_SCHED_CORE", "prctl", prctl_core, {ENODEV}}}, "", {}, {kWithoutFilter}},
       {"terminal", kCalls, "load a line discipline, type or paste into a terminal", "filter", "uses a terminal of its own", anywhere,

@@ -160,6 +160,7 @@ Judgement judge(const Probe& probe, const Seen& seen, const ControlSeen& control
   if (!seen.problem.empty()) return {ProbeVerdict::failed, "", seen.problem};
   std::vector<std::string> open;
   std::vector<std::string> causes;
+  std::string unheard;
   bool by_filter = false;  // a filter has said so, which needs no control
   for (size_t i = 0; i < seen.answers.size(); ++i) {
     const Try& attempt = probe.tries[i];
@@ -169,9 +170,12 @@ Judgement judge(const Probe& probe, const Seen& seen, const ControlSeen& control
     } else if (const std::string cause = cause_of(probe, attempt, answer, seen); !cause.empty()) {
       add_once(causes, cause);
       by_filter = by_filter || seen.denied.count(attempt.call) != 0 || (answer.kind == Answer::Kind::signaled && answer.number == SIGSYS);
+    } else if (answer.kind == Answer::Kind::silent) {
+      unheard = attempt.name;
     }
   }
   if (!open.empty()) return {ProbeVerdict::open, join(open, ", "), ""};
+  if (!unheard.empty()) return {ProbeVerdict::failed, "", "nothing was heard of the try " + unheard + ", and nothing is known to have ended it"};
   if (causes.empty()) return {ProbeVerdict::not_applicable, "", "it could not be tried here"};
   if (control.state == ControlState::refused && !by_filter) {
     std::vector<std::string> answers;
@@ -219,8 +223,9 @@ Result<Selftest> run_selftest(const SelftestRequest& request) {
       } else {
         Bait bait = owner.bait();
         bait.home = user.home;
+        bait.home_identity = identity_of(user.home);
         seen = run_in_tool(tool, program, user, *probe, bait);
-        judgement = judge(*probe, seen, ControlSeen{});
+        judgement = judge(*probe, seen, result.control);
         // A tool that cannot even begin is said once, not fifty times.
         if (!seen.problem.empty() && !tool.has_run) tool.absent = seen.problem;
         tool.has_run = true;

@@ -118,7 +118,7 @@ std::vector<std::string> strict_words(const std::string& name, const std::string
             "-R", program + ":" + kInsideProgram, "--"};
   }
   if (name == "firejail") {
-    return {path, "--quiet", "--net=none", "--private", "--private-dev", "--private-tmp", "--ipc-namespace", "--caps.drop=all",
+    return {path, "--quiet", "--net=none", "--private", "--private-dev", "--whitelist=" + dir_name(program), "--ipc-namespace", "--caps.drop=all",
             "--nonewprivs", "--noroot", "--seccomp", "--restrict-namespaces", "--nodbus", "--"};
   }
   return {};

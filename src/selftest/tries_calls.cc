@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/timex.h>
 #include <sys/uio.h>
 #include <termios.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <ctime>
 
 #include "base/raw_sys.h"
 #include "selftest/answer.h"
@@ -111,7 +113,6 @@ long bpf(const Bait&) {
 long init_module(const Bait&) { return raw::call(SYS_init_module, "", 0, ""); }
 long finit_module(const Bait&) { return raw::call(SYS_finit_module, -1, "", 0); }
 long kexec_load(const Bait&) { return raw::call(SYS_kexec_load, 0, 17, nullptr, 0); }
-long quotactl(const Bait&) { return raw::call(SYS_quotactl, 0x80000200, "/dev/sbx-selftest-none", 0, nullptr); }
 long swapon(const Bait&) { return raw::call(SYS_swapon, "/tmp/sbx-selftest-none", 0); }
 // Wrong magic numbers: a kernel that would do it says EINVAL.
 long reboot(const Bait&) { return raw::call(SYS_reboot, 1, 2, 3, 0); }
@@ -142,18 +143,18 @@ long modify_ldt([[maybe_unused]] const Bait& bait) {
 
 long personality(const Bait&) { return raw::call(SYS_personality, 0x0040000); }
 
-// No time at all: a kernel that would set it says EINVAL first.
-long clock_settime(const Bait&) {
-  const struct {
-    int64_t seconds, nanoseconds;
-  } none{0, -1};
-  return raw::call(SYS_clock_settime, 0, &none);
+// The estimated error, set to what it is: a kernel looks at the rights before it looks at anything else.
+long adjtimex(const Bait&) {
+  struct timex request {};
+  if (raw::call(SYS_adjtimex, &request) < 0) request = {};
+  request.modes = ADJ_ESTERROR;
+  return raw::call(SYS_adjtimex, &request);
 }
-long settimeofday(const Bait&) {
-  const struct {
-    int64_t seconds, microseconds;
-  } none{0, -1};
-  return raw::call(SYS_settimeofday, &none, nullptr);
+long clock_adjtime(const Bait&) {
+  struct timex request {};
+  if (raw::call(SYS_clock_adjtime, CLOCK_REALTIME, &request) < 0) request = {};
+  request.modes = ADJ_ESTERROR;
+  return raw::call(SYS_clock_adjtime, CLOCK_REALTIME, &request);
 }
 
 long prctl_mm(const Bait&) {

@@ -244,7 +244,8 @@ long cgroup_files(const Bait&) {
 }
 
 long home(const Bait& bait) {
-  if (bait.home.empty() || bait.home == "/") return kUntried;
+  if (bait.home_identity.empty() || bait.home == "/") return kUntried;
+  if (identity_of(bait.home) != bait.home_identity) return kHidden;
   return each_entry(bait.home, [](const std::string&) { return true; });
 }
 long shadow(const Bait&) { return readable("/etc/shadow"); }
