@@ -1,4 +1,5 @@
 // sbx selftest: attacks made in sandboxes on this very host, and what stopped each.
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -239,7 +240,11 @@ std::string as_json(const Selftest& all) {
                       (result.control.change.empty() ? "null" : json_text(result.control.change)) + ", \"tries\": " +
                       answers_json(probe, result.control.answers) + "},\n     \"others\": [" + join(others, ", ") + "]}");
   }
+  struct utsname names {};
+  (void)::uname(&names);
   return "{\n  \"schema\": \"sbx-selftest\",\n  \"version\": 1,\n  \"sbx_version\": " + json_text(SBX_VERSION) +
+         ",\n  \"host\": {\"kernel\": " + json_text(names.release) + ", \"arch\": " + json_text(names.machine) +
+         ", \"uid\": " + std::to_string(::geteuid()) + "}" +
          ",\n  \"open\": " + std::to_string(all.open) + ", \"blocked\": " + std::to_string(all.blocked) +
          ", \"not_applicable\": " + std::to_string(all.not_applicable) + ",\n  \"reduced\": " + json_list(all.reduced) + ",\n  \"tools\": [" +
          join(tools, ", ") + "],\n  \"tool_user\": " + (all.tool_user.empty() ? "null" : json_text(all.tool_user)) + ",\n  \"attacks\": [\n" +

@@ -132,6 +132,8 @@ std::vector<Probe> make_table() {
        {{"vsock", "socket", socket_vsock}, {"alg", "socket", socket_alg}, {"packet", "socket", socket_packet}, {"raw", "socket", socket_raw},
         {"netfilter", "socket", socket_netfilter}, {"xfrm", "socket", socket_xfrm}},
        "", {{EAFNOSUPPORT, "filter, EAFNOSUPPORT"}, {EPROTONOSUPPORT, "filter, EPROTONOSUPPORT"}}, {kWithoutFilter}},
+      {"kernel-tls", kCalls, "put kernel TLS on a TCP socket, a frequent road to bugs of the kernel", "filter", "asks for it on a socket that is not connected", anywhere,
+       {{"TCP_ULP", "setsockopt", kernel_tls, {ENOTCONN}}}, "", {{ENOENT, "filter, ENOENT"}}, {kWithoutFilter}},
       {"host-counters", kCalls, "use up what the kernel counts for the whole host or in no count at all", "filter", kOwn, anywhere,
        {{"io_setup", "io_setup", io_setup}, {"memfd_secret", "memfd_secret", memfd_secret}}, "", {}, {{"with --allow-syscall io_setup", allow<kIoSetup>}}},
       {"leases", kCalls, "take a lease, which makes whoever opens the file for writing wait", "filter", "leases a file of its own", anywhere,

@@ -44,6 +44,7 @@ long socket_packet(const Bait&);
 long socket_raw(const Bait&);
 long socket_netfilter(const Bait&);
 long socket_xfrm(const Bait&);
+long kernel_tls(const Bait&);
 long io_setup(const Bait&);
 long memfd_secret(const Bait&);
 long lease(const Bait&);

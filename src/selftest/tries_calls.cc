@@ -182,6 +182,11 @@ long socket_raw(const Bait&) { return socket_of(AF_INET, SOCK_RAW, 1); }
 long socket_netfilter(const Bait&) { return socket_of(AF_NETLINK, SOCK_RAW, 12); }
 long socket_xfrm(const Bait&) { return socket_of(AF_NETLINK, SOCK_RAW, 6); }
 
+long kernel_tls(const Bait&) {
+  const long fd = socket_of(AF_INET, SOCK_STREAM, 0);
+  return fd < 0 ? kUntried : raw::call(SYS_setsockopt, fd, 6, 31, "tls", 4);  // SOL_TCP, TCP_ULP
+}
+
 long io_setup(const Bait&) {
   unsigned long context = 0;
   return raw::call(SYS_io_setup, 1, &context);
