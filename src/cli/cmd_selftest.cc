@@ -312,6 +312,10 @@ int selftest_command(const Invocation& invocation) {
     say_error(done.error());
     return exit_code_for(done.error().kind());
   }
+  if (done.value().interrupted != 0) {
+    say("interrupted");
+    return 128 + done.value().interrupted;
+  }
   const int printed = print_or_fail(wanted.json ? as_json(done.value()) : as_text(done.value(), wanted.verbose, may_color()));
   return done.value().open > 0 ? kSomethingOpen : printed;
 }

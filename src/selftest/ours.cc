@@ -38,17 +38,18 @@ Seen run_in_ours(const OurSandbox& ours, const Probe& probe, Bait bait, const Co
   };
   const Result<runtime::Report> done = runtime::execute(request, ours.facts, runtime::Observer{}, engine);
   if (!done.ok()) {
+    seen.refused = done.error();
     seen.problem = done.error().text();
-    seen.hint = done.error().hint();
     return seen;
   }
   const runtime::Outcome& outcome = done.value().outcome;
   seen.verdict = outcome.verdict;
+  if (outcome.verdict == runtime::Verdict::killed) seen.interrupted = outcome.signal;
   seen.isolation = outcome.isolation;
   for (const runtime::Denial& denial : outcome.denials) seen.denied.insert(denial.call);
   if (outcome.setup_error.has_value()) {
+    seen.refused = outcome.setup_error;
     seen.problem = outcome.setup_error->text();
-    seen.hint = outcome.setup_error->hint();
     return seen;
   }
   Result<std::vector<Answer>> answers = read_report(outcome.out.kept, probe.tries.size());

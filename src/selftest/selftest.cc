@@ -119,7 +119,8 @@ ControlSeen run_control(const OurSandbox& ours, const Probe& probe, const Bait& 
     seen.state = judge_control(probe, weaker);
     seen.change = control.change;
     seen.answers = std::move(weaker.answers);
-    if (seen.state == ControlState::opens) break;
+    seen.interrupted = weaker.interrupted;
+    if (seen.interrupted != 0 || seen.state == ControlState::opens) break;
   }
   return seen;
 }
@@ -206,12 +207,14 @@ Result<Selftest> run_selftest(const SelftestRequest& request) {
     result.probe = probe;
     result.seen = run_in_ours(ours, *probe, owner.bait(), nullptr);
     // Nothing was tried yet, and nothing can be: one error instead of fifty.
-    if (all.results.empty() && !result.seen.problem.empty()) {
+    if (all.results.empty() && !result.seen.problem.empty() && result.seen.interrupted == 0) {
       if (request.progress) request.progress("");
-      return Error(ErrorKind::unsupported, "no sandbox can be had: " + result.seen.problem)
-          .with_hint(result.seen.hint.empty() ? "sbx doctor says what is in the way" : result.seen.hint);
+      if (result.seen.refused.has_value()) return std::move(*result.seen.refused);
+      return Error(ErrorKind::unsupported, "no sandbox can be had: " + result.seen.problem).with_hint("sbx doctor says what is in the way");
     }
     result.control = run_control(ours, *probe, owner.bait(), request.controls);
+    all.interrupted = result.seen.interrupted != 0 ? result.seen.interrupted : result.control.interrupted;
+    if (all.interrupted != 0) break;
     result.judgement = judge(*probe, result.seen, result.control);
     for (Tool& tool : all.tools) {
       Seen seen;

@@ -39,6 +39,7 @@ struct ControlSeen {
   ControlState state = ControlState::none;
   std::string change;      // of the control that was decisive
   std::vector<Answer> answers;
+  int interrupted = 0;
 };
 
 // What the answers mean. Pure.
@@ -69,10 +70,12 @@ struct Selftest {
   std::vector<Tool> tools;
   std::string tool_user;             // "" : ourselves
   std::vector<std::string> reduced;  // protections that this host, or this container, does not give; sentences
+  int interrupted = 0;               // the signal that ended it early: the rest means nothing then
   int open = 0, blocked = 0, not_applicable = 0;  // of our own sandbox
 };
 
-// Errors: those of a sandbox that cannot be set up here (nothing was tried then); usage for a user that there is not.
+// Errors: those of a sandbox that cannot be set up here, or of a policy (nothing was tried then); usage for a user that
+// there is not.
 Result<Selftest> run_selftest(const SelftestRequest& request);
 
 }  // namespace sbx::selftest

@@ -44,6 +44,7 @@ std::string find_in_path(const std::string& name) {
   if (null < 0 || ::dup2(null, 0) < 0 || ::dup2(out, 1) < 0 || ::dup2(err, 2) < 0 || ::chdir("/") != 0) ::_exit(125);
   if (user.switch_to && (::setgroups(0, nullptr) != 0 || ::setresgid(user.gid, user.gid, user.gid) != 0 ||
                          ::setresuid(user.uid, user.uid, user.uid) != 0)) {
+    (void)sys::write_all(2, "cannot become the user " + user.name + ": " + errno_text(errno) + "\n");
     ::_exit(125);
   }
   // Nothing may run as root here, whatever went wrong before.

@@ -16,7 +16,8 @@ namespace sbx::selftest {
 
 struct Seen {
   std::string problem;          // why the program inside said nothing that can be used; "": it did
-  std::string hint;             // what to do about it; may be ""
+  std::optional<Error> refused;  // nothing could be run: the engine's own words
+  int interrupted = 0;          // a signal that was sent to us meanwhile
   std::vector<Answer> answers;  // one for each try; empty with a problem
   std::set<std::string> denied;  // system calls that our filter refused and reported
   bool ours = false;

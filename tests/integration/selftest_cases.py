@@ -113,7 +113,7 @@ def usage(t):
     t.expect(t.sbx("selftest", "--jsn"), status=2, out="", err="did you mean '--json'")
     t.expect(t.sbx("selftest", "--controls", "--no-controls"), status=2, out="", err="exclude each other")
     t.expect(t.sbx("selftest", "--as", "nobody"), status=2, out="", err="add --compare")
-    t.expect(t.sbx("selftest", "-p", "no-such", "-k", "keyrings"), status=125, out="", err="no-such")
+    t.expect(t.sbx("selftest", "-p", "no-such", "-k", "keyrings"), status=2, out="", err="no-such")
 
 
 @case("the table at a pipe has no colours, and a line for the sum", needs=PLAIN, seconds=60)
@@ -179,6 +179,18 @@ def bwrap(t):
     t.match(done.text, r"^  keyrings +blocked +open$", "no filter")
     t.match(done.text, r"^  mounts +blocked +blocked$", "no capability")
     t.match(done.text, r"^  descriptors +blocked +open$", "a descriptor of the caller")
+
+
+@case("a signal ends selftest with the status of that signal, and no verdict", needs=PLAIN, seconds=60)
+def interrupted(t):
+    before = left_behind()[0]
+    process = t.spawn([t.binary, "selftest", "--controls", "-k", "time"])
+    t.wait_until(lambda: left_behind()[0] != before and len(harness.children_of(process.pid)) > 1, 20, "a sandbox beside the bait")
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate()
+    # 125: it came while the sandbox was being set up, and nothing ran.
+    t.true(process.wait() in (130, 125), f"status {process.returncode}")
+    t.equal(out, b"", "verdicts")
 
 
 @case("selftest leaves nothing behind, killed or not", needs=PLAIN, alone=True, seconds=60)
