@@ -5,6 +5,7 @@
 #   make all                  everything: tests, probes and benchmark programs too
 #   make test                 unit, lint and integration tests, leaks, inside against outside, system calls: six minutes
 #   make test-guest           cases and leaks in virtual machines with systemd and all cgroup v2 controllers (Debian 12 and 13)
+#   make test-sessions        the drivers of sessions, against a real ipykernel too
 #   make test-plots           what Python and R programs show comes back, with Debian's matplotlib, plotly, ggplot2 …
 #   make test-languages       programs in forty languages, whose packages it installs: ten minutes
 #   make asan-test            unit and integration tests with AddressSanitizer and UndefinedBehaviorSanitizer; SPREAD=1: each
@@ -12,11 +13,13 @@
 #   make cross-arm64          build-arm64/sbx for aarch64
 #   make test-containers      real containers, made with podman, as root: a minute and a half; make test-guest-containers: one that owns its
 #                             cgroup, in a virtual machine: ten
+#   make test-compat          bubblewrap's own suites and real clients against our bwrap, next to upstream's own binary: two minutes
 #   make deb tarball          packages, in dist/ with SHA256SUMS; make test-packages: installs and removes them in throw-away
 #                             roots; make test-guest-packages: in virtual machines
 #   make install PREFIX=/usr/local DESTDIR=
-#   make reference            docs/commands.md, docs/policy-keys.md, docs/guide/09-troubleshooting.md and docs/schema/policy-v1.json anew, from the tables
-#   make lint asan bench fuzz clean
+#   make reference            docs/commands.md, docs/policy-keys.md, docs/guide/09-troubleshooting.md, docs/nsjail-fields.md and docs/schema/policy-v1.json anew, from the tables
+#   make bench                start-up times and more against the goals of docs/performance.md: five minutes; make bench-quick: one
+#   make lint asan fuzz clean
 #   make WERROR=ON …          warnings are errors; CHECK_SKIPS=1: only the cases of tests/expected-skips*.txt may be skipped
 
 PREFIX ?= /usr/local
@@ -32,9 +35,9 @@ GUESTS ?= debian12 debian13
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 .DEFAULT_GOAL := build
-.PHONY: all build configured run install deb tarball reference lint asan bench fuzz clean cross-arm64
-.PHONY: test unit-test integration-test leak-test differential-test budget-test asan-test
-.PHONY: test-languages test-plots test-packages test-containers test-guest test-guest-containers test-guest-packages
+.PHONY: all build configured run install deb tarball reference lint asan bench bench-quick fuzz clean cross-arm64
+.PHONY: test unit-test integration-test leak-test differential-test budget budget-test asan-test
+.PHONY: test-languages test-plots test-sessions test-packages test-containers test-compat test-guest test-guest-containers test-guest-packages
 
 # preset NAME FOLDER: configures when the folder is new, or when another choice of warnings is asked for.
 preset = { [ -f $(2)/build.ninja ] && [ -z '$(WERROR)' ]; } || cmake --preset $(1) $(if $(WERROR),-DSBX_WERROR=$(WERROR))
@@ -72,12 +75,16 @@ leak-test:
 differential-test:
 	@python3 tests/differential.py --binary build/sbx --quick
 
-budget-test:
-	@python3 tests/syscall_budget.py --binary build/sbx
+budget budget-test: all
+	@python3 tests/start_budget.py --binary build/sbx
 
 test-containers: build
 	@tools/install-deps.sh containers
 	@python3 tests/containers/run.py --binary build/sbx --tarball "$$(packaging/package.sh tarball build)" --check-table docs/ci.md $(call skips,tests/containers/expected-skips.txt)
+
+test-compat: build
+	@tools/install-deps.sh compat
+	@python3 tests/compat/run.py --binary build/sbx -j $(JOBS) $(call skips,tests/compat/expected-skips.txt)
 
 test-guest-containers: build
 	@tools/install-deps.sh containers
@@ -111,6 +118,11 @@ install: build
 deb tarball: build
 	@packaging/package.sh $@ build
 
+test-sessions:
+	@tools/install-deps.sh sessions
+	@python3 tests/sessions/driver_test.py --all-pythons --fuzz 10
+	@python3 tests/sessions/golden.py
+
 test-packages: build
 	@tools/install-deps.sh packages
 	@python3 tests/packages/run.py --build build
@@ -120,6 +132,7 @@ reference: build
 	@build/sbx help --format keys > docs/policy-keys.md
 	@build/sbx help --format schema > docs/schema/policy-v1.json
 	@build/sbx help --format hints > docs/guide/09-troubleshooting.md
+	@build/sbx help --format nsjail > docs/nsjail-fields.md
 
 # clang-tidy with the short list of .clang-tidy, every finding an error; LINT_CHECKS takes some away.
 lint:
@@ -137,8 +150,12 @@ asan-test: asan
 	@cd build-asan && ctest --output-on-failure --repeat until-pass:2 -j $(JOBS)
 	@python3 tests/run.py --binary build-asan/sbx $(if $(SPREAD),--spread) $(call skips,tests/expected-skips.txt tests/expected-skips-asan.txt)
 
+# What is installed of bwrap, nsjail and firejail is measured beside sbx.
 bench: all
-	@python3 tests/bench/bench.py --binary build/sbx
+	@python3 tests/bench/bench.py --binary build/sbx --json build/bench.json --svg build/bench.svg
+
+bench-quick: all
+	@python3 tests/bench/bench.py --binary build/sbx --quick
 
 # Every fuzzer for FUZZ_SECONDS, starting from its corpus; what it finds is written below build-fuzz/.
 fuzz:

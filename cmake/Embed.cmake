@@ -1,4 +1,4 @@
-# sbx_embed(OUT folder…): generated/embedded.cc with every .toml and everything in a hooks folder below the folders; OUT is set to its path. It is
+# sbx_embed(OUT folder…): generated/embedded.cc with every .toml and everything in a hooks or drivers folder below the folders; OUT is set to its path. It is
 # rebuilt when one of them changes, comes or goes.
 # What reads TOML is part of the tool and of sbx_policy.
 set(TOML_SOURCES src/policy/toml_code.cc src/policy/toml_document.cc)
@@ -17,9 +17,10 @@ function(sbx_embed out)
   set(files "")
   foreach(folder IN LISTS ARGN)
     file(GLOB_RECURSE found CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/${folder}/*.toml
-         ${CMAKE_SOURCE_DIR}/${folder}/*/hooks/*)
+         ${CMAKE_SOURCE_DIR}/${folder}/*/hooks/* ${CMAKE_SOURCE_DIR}/${folder}/*/drivers/*)
     list(APPEND files ${found})
   endforeach()
+  list(FILTER files EXCLUDE REGEX "__pycache__")
   list(SORT files)
   set(source ${CMAKE_BINARY_DIR}/generated/embedded.cc)
   # The list itself is a dependency: without it a removed file would stay in the binary.

@@ -6,7 +6,7 @@ set(documents README.md CHANGELOG.md SECURITY.md LICENSE THIRD_PARTY_NOTICES.md)
 foreach(document IN LISTS documents)
   install(FILES ${document} DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
 endforeach()
-install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs FILES_MATCHING PATTERN "*.md" PATTERN "*.txt" PATTERN "*.json")
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs FILES_MATCHING PATTERN "*.md" PATTERN "*.txt" PATTERN "*.json" PATTERN "*.svg")
 install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples USE_SOURCE_PERMISSIONS)
 # Man pages and completions are written from the program's own tables, by the program, when it is installed: nothing
 # of them is kept that could grow stale.

@@ -15,7 +15,17 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGES = ("README.md", "docs/limits.md", "docs/policy.md", "docs/cli.md", "docs/ci.md", "docs/adding-a-language.md",
+PAGES = ("README.md",
+         "docs/adding-a-language.md",
+         "docs/bwrap-policies.md",
+         "docs/bwrap.md",
+         "docs/ci.md",
+         "docs/cli.md",
+         "docs/convert.md",
+         "docs/kafel.md",
+         "docs/limits.md",
+         "docs/policy.md",
+         "docs/sessions.md",
          *sorted(page.relative_to(ROOT).as_posix() for page in (ROOT / "docs/guide").glob("*.md")))
 MARK = "-- end of command, status "
 FENCE = re.compile(r"^```(\S*)[ \t]*(.*)$")

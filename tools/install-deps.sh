@@ -44,6 +44,7 @@ build() {
 everything_tested() {
   build
   need strace command strace
+  need valgrind command valgrind
   need nodejs command node
   need perl command perl
   need git command git
@@ -73,6 +74,16 @@ plots() { # the libraries whose plots tests/plots collects
   need r-base-core command Rscript
   need r-cran-ggplot2 library R/site-library/ggplot2 R/library/ggplot2
   need r-cran-lattice library R/library/lattice R/site-library/lattice
+}
+
+sessions() { # tests/sessions/golden.py
+  need python3-ipykernel module ipykernel
+  need python3-jupyter-client module jupyter_client
+  need python3-ipython module IPython
+  need python3-numpy module numpy
+  need python3-pandas module pandas
+  need python3-matplotlib module matplotlib
+  need python3-pil module PIL
 }
 
 languages() { # the fifteen of tests/languages/behaviours.py
@@ -134,6 +145,28 @@ containers() { # the engines of tests/containers
   need python3 command python3
 }
 
+compat() { # bubblewrap's own suites and clients, of tests/compat
+  need meson command meson
+  need ninja-build command ninja
+  need gcc command gcc
+  need pkg-config command pkg-config
+  need libcap-dev header sys/capability.h
+  need libcap2-bin command capsh /usr/sbin/capsh
+  need patch command patch
+  need strace command strace
+  need iproute2 command ip
+  need libipc-run-perl library ../share/perl5/IPC/Run.pm
+  need python3-seccomp module seccomp
+  need flatpak command flatpak
+  need ostree command ostree
+  need busybox-static command busybox
+  need nodejs command node
+  need npm command npm
+  need socat command socat
+  need ripgrep command rg
+  [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || missing="$missing debian-archive-keyring"
+}
+
 packages() { # the tests of tests/packages
   need dpkg command dpkg-deb
   need busybox-static command busybox
@@ -153,9 +186,11 @@ for step; do
     cross) cross ;;
     guest) guest ;;
     containers) containers ;;
+    compat) compat ;;
     packages) packages ;;
     plots) plots ;;
-    *) echo "install-deps.sh: unknown step '$step' (build, test, languages, more-languages, plots, lint, fuzz, cross, guest, containers, packages)" >&2; exit 2 ;;
+    sessions) sessions ;;
+    *) echo "install-deps.sh: unknown step '$step' (build, test, languages, more-languages, plots, sessions, lint, fuzz, cross, guest, containers, compat, packages)" >&2; exit 2 ;;
   esac
 done
 missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ' | sed 's/^ *//; s/ *$//')

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 
 namespace sbx::sys {
 namespace {
@@ -128,10 +129,16 @@ Status write_all(int fd, std::string_view bytes) {
 }
 
 Result<std::string> read_some(int fd, size_t limit) {
+  // Most files are small: only what fills the first buffer is worth a large one, whose pages have to be had first.
   std::string content;
-  char buffer[65536];
+  char small[4096];
+  constexpr size_t kLarge = 65536;
+  std::unique_ptr<char[]> large;
   while (content.size() < limit) {
-    const size_t got = SBX_TRY(read(fd, buffer, std::min(sizeof buffer, limit - content.size())));
+    const bool begins = content.size() < sizeof small;
+    if (!begins && !large) large = std::make_unique_for_overwrite<char[]>(kLarge);
+    char* const buffer = begins ? small : large.get();
+    const size_t got = SBX_TRY(read(fd, buffer, std::min(begins ? sizeof small : kLarge, limit - content.size())));
     if (got == 0) break;
     content.append(buffer, got);
   }

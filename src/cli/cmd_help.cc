@@ -6,13 +6,14 @@
 #include "cli/command.h"
 #include "cli/complete.h"
 #include "cli/output.h"
+#include "policy/nsjail/reference.h"
 #include "policy/reference.h"
 #include "runtime/hint_reference.h"
 
 namespace sbx::cli {
 namespace {
 
-const std::vector<std::string> kFormats = {"bash", "zsh", "fish", "man", "markdown", "keys", "schema", "hints"};
+const std::vector<std::string> kFormats = {"bash", "zsh", "fish", "man", "markdown", "keys", "schema", "hints", "nsjail"};
 
 // "sbx.1", "sbx-run.1" … "sbx-policy.5".
 std::vector<std::string> man_names() {
@@ -27,8 +28,7 @@ Result<std::string> man_page(const std::string& name) {
   if (name == "sbx-policy.5") return man_policy_format();
   for (const Command& command : commands()) {
     if (name != "sbx-" + std::string(command.name) + ".1") continue;
-    const bool has_verbs = command.run == policy_command;
-    return man_text(command, SBX_TRY(command.page()), has_verbs ? policy_verbs() : std::span<const Command>());
+    return man_text(command, SBX_TRY(command.page()), command.verbs != nullptr ? command.verbs() : std::span<const Command>());
   }
   return Error(ErrorKind::usage, "there is no page '" + printable(name) + "'").with_hint("pages: " + join(man_names(), ", "));
 }
@@ -41,6 +41,7 @@ Result<std::string> formatted(const std::string& format, const std::string& topi
   if (format == "markdown") return reference_markdown(all_commands());
   if (format == "keys") return key_reference_markdown();
   if (format == "schema") return policy_schema_json();
+  if (format == "nsjail") return nsjail::field_reference_markdown();
   if (format == "hints") return runtime::hint_reference_markdown();
   if (const char* script = completion_script(format); script != nullptr) return std::string(script);
   const std::string near = did_you_mean(format, kFormats);

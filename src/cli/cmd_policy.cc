@@ -17,6 +17,7 @@
 #include "policy/loader.h"
 #include "policy/reference.h"
 #include "policy/resolve.h"
+#include "policy/syscall_groups.h"
 #include "runtime/request.h"
 #include "runtime/spec_text.h"
 #include "seccomp/compile.h"
@@ -78,6 +79,7 @@ int show(const std::vector<std::string>& names, const std::string& filter_file) 
     }
     layers.push_back(layer.take());
   }
+  layers[0] = base_layer(std::move(layers[0]), std::span(layers).subspan(1));
   if (!filter_file.empty()) {
     const Status written = write_filter(layers, filter_file);
     if (!written.ok()) {
@@ -217,6 +219,7 @@ constexpr Command kVerbs[] = {
     {"policy show", "what results from some of them, each value with its origin", show_command, show_page},
     {"policy explain", "what a payload may do under them, and what is risky about it", policy_explain_command, policy_explain_page},
     {"policy check", "mistakes and risks in policy files, for editors and CI", policy_check_command, policy_check_page},
+    {"policy convert", "the same policy in the words of bwrap, nsjail or sbx", policy_convert_command, policy_convert_page},
     {"policy new", "a commented file to start from", new_command, new_page},
 };
 constexpr size_t kVerbAt = std::string_view("policy ").size();
@@ -255,6 +258,10 @@ Result<std::string> values_text(std::span<const PolicyLayer> layers) {
       text += "\n# mount from " + printable(layer.name, 400) + ": " + printable(runtime::fs_op_text(op), 1000);
     }
     if (!layer.mounts.empty()) text += "\n";
+    if (layer.kafel) {
+      text += "\n# " + std::to_string(layer.kafel->rules.size()) + " system call rules in Kafel from " + printable(layer.name, 400) +
+              ", otherwise " + format_syscall_answer(layer.kafel->otherwise) + "\n";
+    }
     if (!layer.syscall_rules.empty()) {
       text += "\n# " + std::to_string(layer.syscall_rules.size()) + " system call rules from " +
               printable(layer.name, 400) + "\n";

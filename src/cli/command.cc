@@ -5,8 +5,11 @@
 
 #include "base/sys.h"
 #include "base/text.h"
+#include "bwrap/run.h"
 #include "cli/cmd_policy.h"
 #include "cli/output.h"
+#include "nsjail/nsjail.h"
+#include "policy/bwrap/parse.h"
 #include "runtime/program.h"
 #include "selftest/inside.h"
 #include "version.h"
@@ -20,7 +23,11 @@ constexpr Command kCommands[] = {
     {"langs", "languages: known, found here, and what brings the rest", langs_command, langs_page},
     {"doctor", "what this host allows, and what mends the rest", doctor_command, doctor_page},
     {"selftest", "attacks on this host's sandbox: what blocks each", selftest_command, selftest_page},
-    {"policy", "policies: list, show, check, explain, start a new one", policy_command, policy_page},
+    {"policy", "policies: list, show, check, explain, convert, start a new one", policy_command, policy_page, policy_verbs},
+    {"session", "sandboxes that keep files and interpreter state", session_command, session_page, session_verbs},
+    {"cp", "copy files into a session and back", cp_command, cp_page},
+    {"bwrap", "bubblewrap's command line, carried out by sbx", bwrap_command, bwrap_page},
+    {"nsjail", "nsjail's command line and configurations, likewise", nsjail_command, nsjail_page},
 };
 
 // At most 24 lines: it shall be read at a glance.
@@ -98,13 +105,10 @@ int wrong_command(std::span<const std::string> words) {
 
 int dispatch(const std::vector<std::string>& words) {
   const std::string called = words.empty() ? "sbx" : base_name(words[0]);
-  for (const char* shim : {"bwrap", "nsjail"}) {
-    if (called == shim || (words.size() > 1 && words[1] == shim)) {
-      say_error(Error(ErrorKind::unsupported, "the command line of " + std::string(shim) + " is not in this version")
-                    .with_hint("the same sandbox for any command: sbx exec -- CMD"));
-      return exit_code_for(ErrorKind::unsupported);
-    }
-  }
+  // As /proc/self/exe, which is how a program inside a sandbox starts the same bwrap again, the link's name is lost.
+  const bool renamed = called != "sbx" && called != "nsjail" && words.size() > 1 && bwrap::is_option(words[1]);
+  if (called == "bwrap" || renamed) return bwrap::run(words[0], {words.begin() + 1, words.end()});
+  if (called == "nsjail") return nsjail::run({words.begin() + 1, words.end()}, words[0]);
   if (words.size() < 2) return print_or_fail(overview());
   const std::string& word = words[1];
   if (word == "--version" || word == "-V" || word == "version") return print_or_fail("sbx " SBX_VERSION "\n");
@@ -135,8 +139,8 @@ std::vector<const Command*> all_commands() {
   std::vector<const Command*> all;
   for (const Command& command : kCommands) {
     all.push_back(&command);
-    if (command.run != policy_command) continue;
-    for (const Command& verb : policy_verbs()) all.push_back(&verb);
+    if (command.verbs == nullptr) continue;
+    for (const Command& verb : command.verbs()) all.push_back(&verb);
   }
   return all;
 }

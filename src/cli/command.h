@@ -27,6 +27,7 @@ struct Command {
   const char* summary;
   int (*run)(const Invocation&);  // the exit status
   Result<Page> (*page)();         // with the defaults filled in
+  std::span<const Command> (*verbs)() = nullptr;  // of `sbx NAME VERB`; nullptr: it has none
 };
 std::span<const Command> commands();
 // All commands, verbs after the one that has them.
@@ -38,7 +39,12 @@ int langs_command(const Invocation& invocation);   // sbx langs
 int doctor_command(const Invocation& invocation);  // sbx doctor
 int selftest_command(const Invocation& invocation);  // sbx selftest
 int policy_command(const Invocation& invocation);  // sbx policy
+int bwrap_command(const Invocation& invocation);   // sbx bwrap
+int nsjail_command(const Invocation& invocation);  // sbx nsjail
+int session_command(const Invocation& invocation); // sbx session
+int cp_command(const Invocation& invocation);      // sbx cp
 int policy_check_command(const Invocation& invocation);
+int policy_convert_command(const Invocation& invocation);
 int policy_explain_command(const Invocation& invocation);
 Result<Page> run_page();
 Result<Page> exec_page();
@@ -46,9 +52,15 @@ Result<Page> langs_page();
 Result<Page> doctor_page();
 Result<Page> selftest_page();
 Result<Page> policy_page();
+Result<Page> bwrap_page();
+Result<Page> nsjail_page();
+Result<Page> session_page();
+Result<Page> cp_page();
 Result<Page> policy_check_page();
+Result<Page> policy_convert_page();
 Result<Page> policy_explain_page();
 std::span<const Command> policy_verbs();
+std::span<const Command> session_verbs();
 
 // sbx help --format FORMAT [PAGE]; sbx __complete WORDS: for the build and the shells, in no overview.
 int help_format(const std::vector<std::string>& words);

@@ -6,6 +6,7 @@
 #include "cli/cmd_policy.h"
 #include "cli/command.h"
 #include "policy/syscall_groups.h"
+#include "session/place.h"
 
 extern char** environ;
 
@@ -59,6 +60,18 @@ class Completer {
             add(before + "@" + group.name, group.doc);
             for (const std::string& call : group.calls)
               if (current_.size() > before.size()) add(before + call, "@" + group.name);
+          }
+        }
+        break;
+      case ValueKind::session:
+      case ValueKind::copied:
+        found_.files = true;
+        if (const Result<session::SessionPlace> place = session::SessionPlace::open(); place.ok()) {
+          const Result<std::vector<session::SessionRecord>> records = place.value().list();
+          if (!records.ok()) break;
+          const char* const behind = kind == ValueKind::copied ? ":" : "";
+          for (const session::SessionRecord& record : records.value()) {
+            if (record.warm.empty()) add(before + (record.name.empty() ? record.id : record.name) + behind, record.language);
           }
         }
         break;
@@ -154,11 +167,12 @@ Completion complete(const std::vector<std::string>& words) {
   for (const Command& each : commands())
     if (words[0] == each.name) command = &each;
   if (words[0] == "help" && words.size() == 2) completer.add_commands();
-  if (command != nullptr && command->run == policy_command) {
-    const size_t prefix = std::string_view("policy ").size();
+  if (command != nullptr && command->verbs != nullptr) {
+    const std::span<const Command> verbs = command->verbs();
+    const size_t prefix = std::string_view(command->name).size() + 1;
     command = nullptr;
     own = 2;
-    for (const Command& verb : policy_verbs()) {
+    for (const Command& verb : verbs) {
       if (words.size() == 2) completer.add(verb.name + prefix, verb.summary);
       else if (words[1] == verb.name + prefix) command = &verb;
     }

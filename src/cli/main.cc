@@ -1,5 +1,6 @@
 // The program: descriptors in order, then the command; the last resort for what a library throws.
 #include <fcntl.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <exception>
@@ -17,6 +18,10 @@ int main(int argc, char** argv) {
   for (int fd = 0; fd <= 2; ++fd) {
     if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) < 0) return kInternal;
   }
+  // A start allocates some 300 KiB once. By glibc's standard it asks the kernel for them in eight pieces, and gives two
+  // back while it ends.
+  ::mallopt(M_TOP_PAD, 1 << 20);
+  ::mallopt(M_TRIM_THRESHOLD, 16 << 20);
   try {
     return sbx::cli::dispatch(std::vector<std::string>(argv, argv + argc));
   } catch (const std::bad_alloc&) {

@@ -24,6 +24,8 @@ enum class ValueKind {
   syscall_group,   // @GROUP of system calls
   variable,        // the name of a variable of the caller's environment
   command,         // a program, or a file
+  session,         // a session that lives, or a file
+  copied,          // a file, or a place in a session
 };
 
 struct Option {

@@ -6,6 +6,7 @@
 #include "cli/cmd_policy.h"
 #include "cli/command.h"
 #include "cli/output.h"
+#include "policy/bwrap/policy_file.h"
 #include "policy/dialect.h"
 #include "policy/review.h"
 #include "runtime/request.h"
@@ -47,12 +48,12 @@ std::vector<Option> check_options(CheckOptions& out) {
       flag_option("Options", 0, "json", "print JSON (docs/schema/policy-check-v1.json)", out.json),
       flag_option("Options", 'q', "quiet", "print nothing: the status says it", out.quiet),
       flag_option("Options", 'h', "help", "this page", out.help),
-      {"Reading", 0, "dialect", "NAME", "native; otherwise by the file's extension", "",
+      {"Reading", 0, "dialect", "NAME", "native, bwrap; otherwise by the file's extension", "",
        [&out](const std::string& value) -> Status {
          out.dialect = value;
          return {};
        },
-       ValueKind::choice, {"native"}},
+       ValueKind::choice, {"native", "bwrap", "nsjail"}},
       flag_option("Reading", 0, "allow-sensitive-mount", "mounts that a run refuses without this flag are risks instead of mistakes",
                   out.allow_sensitive_mount),
       {"Risks", 0, "fail-on", "SEVERITY", "the least severity that makes the status 1: low, medium, high, never", "high",
@@ -92,17 +93,36 @@ Checked check_one(const std::string& name, const CheckOptions& wanted, const Hos
   const Result<Dialect> dialect = choose_dialect(name, wanted.dialect);
   if (!dialect.ok()) return mistake(dialect.error());
   checked.dialect = dialect.value();
-  Result<ParsedPolicy> parsed = load_whole_policy(name, policy_search());
+  PolicySearch search = policy_search();
+  search.dialect = wanted.dialect;
+  Result<ParsedPolicy> parsed = load_whole_policy(name, search);
   if (!parsed.ok()) return mistake(parsed.take_error());
   checked.mistakes = std::move(parsed.value().mistakes);
+  checked.warnings = std::move(parsed.value().notes);
   if (!checked.mistakes.empty()) return checked;
+  // A text of another dialect is whole if its own program can run it.
+  const bool foreign = checked.dialect != Dialect::native;
+  const auto no_policy = [&](const Error& error) {
+    const std::string& origin = error.origin();
+    std::string message = error.text();
+    if (!origin.empty() && starts_with(message, origin + ": ")) message.erase(0, origin.size() + 2);
+    checked.warnings.push_back((origin.empty() ? name : origin) + ": warning: as a policy of run and exec it is refused: " + message);
+  };
+  checked.risks = std::move(parsed.value().risks);
+  for (const Error& error : parsed.value().elsewhere) no_policy(error);
+  if (!parsed.value().elsewhere.empty()) return checked;
 
   // What only shows when it is put on top of the default: limits that contradict each other, mounts, system calls.
   runtime::RunRequest request;
   request.exec = true;
   if (name != "default") request.policies = {name};
+  request.dialect = wanted.dialect;
   request.allow_sensitive_mount = wanted.allow_sensitive_mount;
   Result<runtime::Inspection> inspected = runtime::inspect(request, facts);
+  if (!inspected.ok() && foreign) {
+    no_policy(inspected.error());
+    return checked;
+  }
   if (!inspected.ok()) return mistake(inspected.take_error());
   const SandboxSpec& spec = inspected.value().spec;
   if (spec.seccomp.enabled && spec.seccomp.builtin.empty()) {
@@ -115,11 +135,14 @@ Checked check_one(const std::string& name, const CheckOptions& wanted, const Hos
     if (bind == nullptr || bind->optional || bind->source_mode != 0) continue;
     checked.warnings.push_back(bind->origin + ": warning: there is no " + quoted_path(bind->source) + " on this host, and a run would fail; or optional = true");
   }
+  if (foreign) return checked;  // reviewed in its own words
   ReviewInput input;
   input.guarded = inspected.value().guarded;
   Result<std::vector<Risk>> risks = review(spec, facts, input);
   if (!risks.ok()) return mistake(risks.take_error());
   checked.risks = risks.take();
+  for (const PolicyLayer& layer : inspected.value().layers)
+    if (layer.whole_view) bwrap::in_words_of_bwrap(checked.risks, layer);
   return checked;
 }
 

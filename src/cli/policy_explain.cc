@@ -8,6 +8,7 @@
 #include "cli/output.h"
 #include "cli/run_options.h"
 #include "policy/account.h"
+#include "policy/bwrap/policy_file.h"
 #include "policy/dialect.h"
 #include "policy/reference.h"
 #include "policy/resolve.h"
@@ -20,7 +21,6 @@ namespace {
 
 struct ExplainOptions {
   bool json = false, help = false;
-  std::string dialect;
   runtime::RunRequest request;
   FrontOptions ignored;  // what the taken over options of run never fill
 };
@@ -31,12 +31,6 @@ Result<std::vector<Option>> explain_options(bool with_defaults, ExplainOptions& 
   std::vector<Option> options = {
       flag_option("Options", 0, "json", "print JSON (docs/schema/policy-explain-v1.json)", out.json),
       flag_option("Options", 'h', "help", "this page", out.help),
-      {"Options", 0, "dialect", "NAME", "native; otherwise by the file's extension", "",
-       [&out](const std::string& value) -> Status {
-         out.dialect = value;
-         return {};
-       },
-       ValueKind::choice, {"native"}},
   };
   for (Option& option : SBX_TRY(run_options(false, with_defaults, out.request, out.ignored))) {
     static const std::set<std::string> kElsewhere = {"file", "artifacts", "cgroup-parent", "require"};
@@ -94,7 +88,7 @@ std::string groups_text(const std::vector<std::string>& groups) {
   return text;
 }
 
-std::string payload_text(const SandboxSpec& spec, const Account& account) {
+std::string payload_text(const SandboxSpec& spec, const Account& account, bool whole_view) {
   std::vector<std::string> places;
   size_t of_etc = 0;
   for (const std::string& place : account.system) {
@@ -102,7 +96,8 @@ std::string payload_text(const SandboxSpec& spec, const Account& account) {
     else if (place != "/var/tmp" && place != "/var/run") places.push_back(printable(place));
   }
   std::string text = "What the payload can\n\n";
-  text += entry("see", join(places, ", ") + " and " + std::to_string(of_etc) + " places in /etc, read-only; an /etc/passwd and the like made for it; a minimal /dev; its own processes");
+  if (whole_view) text += entry("see", "only what stands here:");
+  else text += entry("see", join(places, ", ") + " and " + std::to_string(of_etc) + " places in /etc, read-only; an /etc/passwd and the like made for it; a minimal /dev; its own processes");
   for (const SharedPlace& place : account.shared) {
     const char* how = place.how == SharedPlace::How::read_only  ? ", read-only"
                       : place.how == SharedPlace::How::writable ? ", and change it on the host"
@@ -120,7 +115,7 @@ std::string payload_text(const SandboxSpec& spec, const Account& account) {
   text += entry("reach", spec.net == NetMode::none ? "nothing: its network is a loopback of its own" : "the host's network, services on localhost among it");
   if (!spec.namespaces.ipc) text += entry("", "shared memory and message queues of the host's programs");
   text += entry("call", std::to_string(account.calls_allowed) + " of " + std::to_string(account.calls_known) + " known system calls (" +
-                            (!spec.seccomp.enabled ? "no filter" : spec.seccomp.builtin.empty() ? "a filter of this policy's own" : "filter " + spec.seccomp.builtin) + ")");
+                            (!spec.seccomp.enabled ? "no filter" : spec.seccomp.policy == "kafel" ? "the rules of seccomp.kafel" : spec.seccomp.builtin.empty() ? "a filter of this policy's own" : "filter " + spec.seccomp.builtin) + ")");
   if (!account.groups_partly.empty()) text += entry("", "in part: " + groups_text(account.groups_partly));
   if (!account.groups_refused.empty()) text += entry("", "refused: " + groups_text(account.groups_refused));
   text += entry("be", "uid " + std::to_string(spec.identity.uid) + ", gid " + std::to_string(spec.identity.gid) + " on '" + printable(spec.hostname) + "', " +
@@ -192,9 +187,15 @@ Result<std::string> explanation(const ExplainOptions& wanted, const std::vector<
   const Account account = SBX_TRY(account_of(inspection.spec));
   ReviewInput input;
   input.guarded = inspection.guarded;
-  const std::vector<Risk> risks = SBX_TRY(review(inspection.spec, facts, input));
+  std::vector<Risk> risks = SBX_TRY(review(inspection.spec, facts, input));
+  bool whole_view = false;
+  for (const PolicyLayer& layer : inspection.layers) {
+    if (!layer.whole_view) continue;
+    whole_view = true;
+    bwrap::in_words_of_bwrap(risks, layer);
+  }
   if (wanted.json) return as_json(names, inspection, SBX_TRY(merge_layers(inspection.layers)), account, risks);
-  return SBX_TRY(values_text(inspection.layers)) + "\n" + payload_text(inspection.spec, account) + "\n" + risks_text(risks);
+  return SBX_TRY(values_text(inspection.layers)) + "\n" + payload_text(inspection.spec, account, whole_view) + "\n" + risks_text(risks);
 }
 
 }  // namespace
@@ -226,7 +227,7 @@ int policy_explain_command(const Invocation& invocation) {
   policies.insert(policies.begin(), names.value().begin(), names.value().end());
   std::erase(policies, "default");  // it is below everything already
   for (const std::string& name : policies) {
-    if (const Result<Dialect> dialect = choose_dialect(name, wanted.dialect); !dialect.ok()) return fail_usage("policy explain", dialect.error());
+    if (const Result<Dialect> dialect = choose_dialect(name, wanted.request.dialect); !dialect.ok()) return fail_usage("policy explain", dialect.error());
   }
   const Result<std::string> text = explanation(wanted, policies);
   if (!text.ok()) return fail_usage("policy explain", text.error());

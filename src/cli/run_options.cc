@@ -38,6 +38,11 @@ Status not_empty(const std::string& flag, const std::string& value) {
   return Error(ErrorKind::usage, "the value is empty").with_origin("flag " + flag).with_hint("a variable that is not set?");
 }
 
+// Options come first. Where there is none, their table is not needed, which is a tenth of a start's instructions.
+bool names_an_option(const std::vector<std::string>& words) {
+  return !words.empty() && words[0].size() > 1 && words[0][0] == '-' && words[0] != "--";
+}
+
 const char* group_of(std::string_view path) {
   if (starts_with(path, "limits.")) return kLimitsGroup;
   if (starts_with(path, "seccomp.") || starts_with(path, "hardening.")) return kPolicy;
@@ -233,6 +238,8 @@ Result<std::vector<Option>> run_options(bool exec, bool with_defaults, RunReques
       collect("--env", request.environment), ValueKind::variable);
   add(kPolicy, 'p', "policy", "NAME|FILE", "a further policy; later ones win, flags win over all; repeatable", "",
       collect("--policy", request.policies), ValueKind::policy);
+  add(kPolicy, 0, "dialect", "NAME", "in which language policy files are: native, bwrap", "by the file's extension",
+      keep("--dialect", request.dialect), ValueKind::choice).choices = {"native", "bwrap", "nsjail"};
   add(kPolicy, 0, "cgroup-parent", "DIR", "make the sandbox's cgroup in DIR, whose processes are moved aside; none: no cgroup",
       "chosen", keep("--cgroup-parent", request.cgroup_parent), ValueKind::directory);
   add(kPolicy, 0, "require", "NAME", "fail unless this is in force: landlock, seccomp, cgroup; repeatable", "",
@@ -285,8 +292,14 @@ std::vector<Example> run_examples(bool exec) {
 
 Status parse_run(bool exec, const std::vector<std::string>& words, RunRequest& request, FrontOptions& front) {
   request.exec = exec;
-  const std::vector<Option> options = SBX_TRY(run_options(exec, false, request, front));
-  Parsed parsed = SBX_TRY(parse_options(options, words));
+  Parsed parsed;
+  if (names_an_option(words)) {
+    const std::vector<Option> options = SBX_TRY(run_options(exec, false, request, front));
+    parsed = SBX_TRY(parse_options(options, words));
+  } else {
+    parsed.marked = !words.empty() && words[0] == "--";
+    parsed.rest.assign(words.begin() + (parsed.marked ? 1 : 0), words.end());
+  }
   if (front.help) return {};
   request.invocation_insert = parsed.options_end;  // the caller adds the words before `words`
   request.want_result = front.json || !front.result_file.empty();

@@ -86,6 +86,7 @@ class PlanBuilder {
       : spec_(spec), facts_(facts), options_(options), out_(std::make_unique<PlannedChild>()) {}
 
   Result<std::unique_ptr<PlannedChild>> build() {
+    out_->steps_.reserve(192);  // the default view has some 160
     SBX_TRY(files());
     SBX_TRY(rlimits());
     SBX_TRY(affinity());
@@ -133,24 +134,26 @@ class PlanBuilder {
   Step& add(StepKind kind) {
     Step step{};
     step.kind = kind;
-    step.op = static_cast<uint32_t>(out_->op_texts_.size() - 1);
+    step.op = static_cast<uint32_t>(out_->ops_.size() - 1);
     return out_->steps_.emplace_back(step);
   }
 
-  void begin_op(std::string text, std::string origin = "") {
-    out_->op_texts_.push_back(std::move(text));
-    out_->op_origins_.push_back(std::move(origin));
+  void begin_op(const char* verb, std::string place = "", std::string source = "", std::string origin = "") {
+    out_->ops_.push_back({verb, std::move(place), std::move(source), std::move(origin)});
   }
 
   void make_parents(const std::string& target) {
     for (size_t end = target.find('/', 1); end != std::string::npos; end = target.find('/', end + 1)) {
       const std::string parent = target.substr(0, end);
       if (confined(parent)) return;
-      make_dir(parent, 0755);
+      make_own_dir(parent, 0755);
     }
   }
   void make_dir(const std::string& target, uint32_t mode) {
-    if (target == "/" || confined(target) || !made_.insert(target).second) return;
+    if (target != "/" && !confined(target)) make_own_dir(target, mode);
+  }
+  void make_own_dir(const std::string& target, uint32_t mode) {
+    if (!made_.insert(target).second) return;
     Step& step = add(StepKind::make_dir);
     step.a = relative(target);
     step.mode = mode;
@@ -184,6 +187,12 @@ class PlanBuilder {
       SBX_TRY(std::visit([&](const auto& op) { return operation(op); }, spec_.fs[i]));
     }
     show_cgroup();
+    if (options_.keep_root) {
+      begin_op("keep the root");
+      Step& step = add(StepKind::open_keep);
+      step.a = keep_string(".");
+      step.n = kRootSlot;
+    }
     // What we put into the root ourselves, in pages, and the directories; nobody else writes there.
     out_->steps_[root].b = keep_string("mode=0755,size=" + std::to_string(root_bytes_ + (uint64_t{64} << 10)) +
                                        ",nr_inodes=" + std::to_string(root_inodes_ + 16));
@@ -203,7 +212,7 @@ class PlanBuilder {
       return std::visit([](const auto& any) { return path_is_under(any.target, "/sys"); }, op);
     };
     if (!options_.show_cgroup || std::any_of(spec_.fs.begin(), spec_.fs.end(), taken)) return;
-    begin_op("mount cgroup on " + quoted_path(target));
+    begin_op("mount cgroup on", target);
     make_place(target, true);
     Step& step = add(StepKind::cgroup);
     step.a = relative(target);
@@ -219,7 +228,7 @@ class PlanBuilder {
       return std::move(error).with_hint(errnum == ELOOP ? "a link took its place while the sandbox was being set up; try again"
                                                         : "a mount of a policy that may be missing says: optional = true");
     }
-    begin_op("bind " + quoted_path(op.source) + " on " + quoted_path(op.target), op.origin);
+    begin_op("bind", op.target, op.source, op.origin);
     const Source source = looked.take();
     make_place(op.target, S_ISDIR(source.info.st_mode));
     SBX_TRY(bring(op, source));
@@ -309,7 +318,7 @@ class PlanBuilder {
   }
 
   Status operation(const TmpfsOp& op) {
-    begin_op("mount tmpfs on " + quoted_path(op.target));
+    begin_op("mount tmpfs on", op.target);
     make_place(op.target, true);
     char mode[16];
     std::snprintf(mode, sizeof mode, "%o", op.mode);
@@ -341,7 +350,7 @@ class PlanBuilder {
   }
 
   Status operation(const PrivateDirOp& op) {
-    begin_op("private directory " + quoted_path(op.target));
+    begin_op("private directory", op.target);
     make_place(op.target, true);
     const std::string path = private_directory(op.mode);
     Step& step = add(StepKind::clone_bind);
@@ -365,14 +374,14 @@ class PlanBuilder {
   }
 
   Status operation(const DirOp& op) {
-    begin_op("directory " + quoted_path(op.target));
+    begin_op("directory", op.target);
     make_parents(op.target);
     make_dir(op.target, op.mode);
     return {};
   }
 
   Status operation(const SymlinkOp& op) {
-    begin_op("link " + quoted_path(op.target));
+    begin_op("link", op.target);
     make_parents(op.target);
     SBX_TRY(must_be_ours(op.target));
     Step& step = add(StepKind::make_symlink);
@@ -391,7 +400,7 @@ class PlanBuilder {
 
   Status operation(const FileOp& op) {
     Step& step = *SBX_TRY(new_file(StepKind::write_file, op.target, op.mode, op.content.size()));
-    step.b = keep_string(op.content);
+    step.b = op.content.data();
     step.n = op.content.size();
     return {};
   }
@@ -405,7 +414,7 @@ class PlanBuilder {
 
   // A step that fills a new file in the root; valid until the next one is added.
   Result<Step*> new_file(StepKind kind, const std::string& target, uint32_t mode, uint64_t size) {
-    begin_op("file " + quoted_path(target));
+    begin_op("file", target);
     make_parents(target);
     SBX_TRY(must_be_ours(target));
     Step& step = add(kind);
@@ -422,7 +431,7 @@ class PlanBuilder {
   }
 
   Status operation(const ProcOp& op) {
-    begin_op("mount proc on " + quoted_path(op.target));
+    begin_op("mount proc on", op.target);
     make_place(op.target, true);
     Step& mount = add(StepKind::proc);
     mount.a = relative(op.target);
@@ -441,7 +450,7 @@ class PlanBuilder {
     const bool read_only = spec_.hardening.writable_noexec;
     if (op.subset_pid || read_only) {
       // Over the whole one, which has served for the settings above; nobody inside can take a mount away.
-      begin_op((op.subset_pid ? "proc of processes alone on " : "read-only proc on ") + quoted_path(op.target));
+      begin_op(op.subset_pid ? "proc of processes alone on" : "read-only proc on", op.target);
       Step& upper = add(StepKind::proc);
       upper.a = relative(op.target);
       if (op.subset_pid) upper.b = keep_string("subset=pid");
@@ -450,16 +459,17 @@ class PlanBuilder {
     }
     if (!op.masked) return {};
     for (const char* name : {"sys", "bus", "irq", "fs", "acpi", "scsi"}) {
-      begin_op("mask " + quoted_path(op.target + "/" + name));
+      begin_op("mask", op.target + "/" + name);
       Step& step = add(StepKind::clone_bind);
       step.a = relative(op.target + "/" + name);
       step.attr = SBX_MOUNT_ATTR_RDONLY;
       step.flags = kOverSelf | kMayBeMissing;
     }
     for (const char* name : {"kcore", "keys", "kmsg", "timer_list", "sysrq-trigger", "cmdline", "locks", "interrupts"}) {
-      begin_op("mask " + quoted_path(op.target + "/" + name));
+      begin_op("mask", op.target + "/" + name);
       Step& step = add(StepKind::clone_bind);
-      step.a = keep_string("dev/null");
+      // Where the sandbox has no devices (yet), the host's: the old root is still below us.
+      step.a = keep_string(devices_made_ ? "dev/null" : "/dev/null");
       step.b = relative(op.target + "/" + name);
       step.flags = kMayBeMissing;
     }
@@ -481,12 +491,12 @@ class PlanBuilder {
   }
 
   Status operation(const DevOp& op) {
-    begin_op("devices on " + quoted_path(op.target));
+    begin_op("devices on", op.target);
     make_place(op.target, true);
     std::vector<std::string> names(std::begin(kDevices), std::end(kDevices));
     if (options_.terminal) names.push_back("tty");
     for (const std::string& name : names) {
-      begin_op("device " + quoted_path(op.target + "/" + name));
+      begin_op("device", op.target + "/" + name);
       BindOp bind;
       bind.source = "/dev/" + name;
       bind.target = op.target + "/" + name;
@@ -499,9 +509,10 @@ class PlanBuilder {
       SBX_TRY(bring(bind, source));
       covers_.push_back({bind.target, false});
     }
-    begin_op("mount devpts on " + quoted_path(op.target + "/pts"));
+    begin_op("mount devpts on", op.target + "/pts");
     make_place(op.target + "/pts", true);
     add(StepKind::devpts).a = relative(op.target + "/pts");
+    devices_made_ = op.target == "/dev";
     const std::pair<const char*, const char*> links[] = {{"ptmx", "pts/ptmx"},
                                                          {"fd", "/proc/self/fd"},
                                                          {"stdin", "/proc/self/fd/0"},
@@ -519,7 +530,7 @@ class PlanBuilder {
     lower.no_links = true;
     lower.origin = op.origin;
     SBX_TRY(operation(lower));
-    begin_op("mount overlay on " + quoted_path(op.target), op.origin);
+    begin_op("mount overlay on", op.target, "", op.origin);
     const struct stat info = SBX_TRY(sys::stat(op.lower));
     // The upper directory's mode is what the payload sees of the top directory.
     const std::string upper = private_directory((info.st_mode & 0777u) | 0700u);
@@ -537,7 +548,7 @@ class PlanBuilder {
   Status operation(const PinOp& op) { return over_self(op.target, 0, "pin"); }
 
   Status over_self(const std::string& target, uint64_t attributes, const char* verb) {
-    begin_op(std::string(verb) + " " + quoted_path(target));
+    begin_op(verb, target);
     Step& step = add(StepKind::clone_bind);
     step.a = relative(target);
     step.attr = attributes;
@@ -573,8 +584,8 @@ class PlanBuilder {
     }
     if (limits.pids && !options_.pids_controller) limit(RLIMIT_NPROC, *limits.pids + 1, "pids");  // init counts
     if (options_.data_limit != 0) limit(RLIMIT_DATA, options_.data_limit, "data");
-    if (limits.cpu_time) {
-      // A second net for each process; the tree's sum is the supervisor's.
+    // A second net for each process; the tree's sum is the supervisor's. Not where a process lives for many programs' time.
+    if (limits.cpu_time && !options_.keep_root) {
       limit(RLIMIT_CPU, static_cast<uint64_t>(limits.cpu_time->value / 1000 + 2), "cpu time");
     }
     return {};
@@ -637,18 +648,8 @@ class PlanBuilder {
 
   Status command() {
     if (spec_.argv.empty()) return Error(ErrorKind::internal, "no command");
-    if (spec_.exec_path.find('/') != std::string::npos) {
-      out_->candidates_.push_back(keep_string(spec_.exec_path));
-    } else {
-      for (const std::string& entry : spec_.environment) {
-        if (!starts_with(entry, "PATH=")) continue;
-        for (const std::string& directory : split(std::string_view(entry).substr(5), ':')) {
-          // An empty or relative entry means the working directory, which a stranger fills: never.
-          if (!directory.empty() && directory[0] == '/') {
-            out_->candidates_.push_back(keep_string(join_path(directory, spec_.exec_path)));
-          }
-        }
-      }
+    for (std::string& candidate : program_candidates(spec_.exec_path, spec_.environment)) {
+      out_->candidates_.push_back(keep_string(std::move(candidate)));
     }
     for (const std::string& word : spec_.argv) out_->argv_.push_back(keep_string(word));
     for (const std::string& entry : spec_.environment) out_->envp_.push_back(keep_string(entry));
@@ -671,6 +672,7 @@ class PlanBuilder {
     plan.gid = spec_.identity.gid;
     plan.drop_groups = options_.leased;
     plan.must_have_keyring = options_.must_have_keyring;
+    plan.network_namespace = spec_.net == NetMode::none;
     plan.cgroup_namespace = spec_.namespaces.cgroup;
     plan.oom_score = !options_.leased;
     plan.steps = out_->steps_.data();
@@ -720,17 +722,35 @@ class PlanBuilder {
   std::map<std::pair<uint32_t, uint32_t>, UniqueFd> map_namespaces_;
   size_t spec_index_ = 0;
   uint64_t root_bytes_ = 0, root_inodes_ = 0, private_inodes_ = 0;
+  bool devices_made_ = false;
   size_t private_step_ = 0;
   unsigned private_count_ = 0;
 };
 
+std::vector<std::string> program_candidates(const std::string& exec_path, const std::vector<std::string>& environment) {
+  if (exec_path.find('/') != std::string::npos) return {exec_path};
+  std::vector<std::string> candidates;
+  for (const std::string& entry : environment) {
+    if (!starts_with(entry, "PATH=")) continue;
+    for (const std::string& directory : split(std::string_view(entry).substr(5), ':')) {
+      // An empty or relative entry means the working directory, which a stranger fills: never.
+      if (!directory.empty() && directory[0] == '/') candidates.push_back(join_path(directory, exec_path));
+    }
+  }
+  return candidates;
+}
+
 std::string PlannedChild::step_text(uint32_t step) const {
   if (step >= steps_.size()) return "make mounts private";
-  return op_texts_[steps_[step].op];
+  const Op& op = ops_[steps_[step].op];
+  std::string text = op.verb;
+  if (!op.source.empty()) text += " " + quoted_path(op.source) + " on";
+  if (!op.place.empty()) text += " " + quoted_path(op.place);
+  return text;
 }
 
 std::string PlannedChild::step_origin(uint32_t step) const {
-  return step < steps_.size() ? op_origins_[steps_[step].op] : "";
+  return step < steps_.size() ? ops_[steps_[step].op].origin : "";
 }
 
 std::string PlannedChild::text() const {

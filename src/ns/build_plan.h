@@ -43,6 +43,7 @@ struct PlanOptions {
   std::span<const sock_filter> reporting_filter;  // likewise; see ChildPlan
   std::array<uint64_t, 3> start_key{};  // see ChildPlan::start_path; zeros: none
   std::vector<std::string> keep;        // targets of PrivateDirOp or OverlayOp: descriptors for the supervisor
+  bool keep_root = false;               // for a sandbox that outlives its programs: a descriptor of the new root in kRootSlot
   bool terminal = false;
   bool pids_controller = false;  // a cgroup counts processes: no RLIMIT_NPROC, which would refuse first and uncounted
   bool show_cgroup = false;      // mount our own cgroup at /sys/fs/cgroup, for runtimes that size themselves by it
@@ -55,15 +56,21 @@ struct PlanOptions {
   bool must_have_keyring = false;  // the payload may call keyctl
 };
 
+// The paths that a command may mean, in the order in which they are tried: itself, or its name in the PATH of
+// `environment`.
+std::vector<std::string> program_candidates(const std::string& exec_path, const std::vector<std::string>& environment);
+
 class PlannedChild {
  public:
-  ChildPlan plan;  // pointers lead into this object
+  ChildPlan plan;  // pointers lead into this object, and to the contents of the spec's files
 
   // "bind '/usr' on '/usr'", with the origin where it has one; for errors of Stage::mounts.
   std::string step_text(uint32_t step) const;
   std::string step_origin(uint32_t step) const;
   // One line a step, without descriptors' numbers: for golden tests.
   std::string text() const;
+  // The supervisor's own descriptors of the trees, once the child has its copies.
+  void close_trees() { trees_.clear(); }
   // Slot in the hand-over of keep[i]; slot 0 is /proc; -1: not there.
   std::vector<int> keep_slots;
   int landlock_abi = 0;
@@ -73,7 +80,12 @@ class PlannedChild {
   friend class PlanBuilder;
   std::deque<std::string> strings_;
   std::vector<Step> steps_;
-  std::vector<std::string> op_texts_, op_origins_;
+  // What a step belongs to. Its text is put together when it is asked for: when the step has failed.
+  struct Op {
+    const char* verb;
+    std::string place, source, origin;
+  };
+  std::vector<Op> ops_;
   std::vector<UniqueFd> trees_;
   std::vector<RlimitSetting> rlimits_;
   std::vector<unsigned long> affinity_;

@@ -7,7 +7,8 @@ const char* stage_name(Stage stage) {
     case Stage::none: return "none";
     case Stage::clone: return "clone";
     case Stage::id_maps: return "id maps";
-    case Stage::wait: return "wait";
+    case Stage::network: return "network namespace";
+    case Stage::wait: return "wait for the id maps";
     case Stage::cgroup: return "enter cgroup";
     case Stage::identity: return "identity";
     case Stage::death_signal: return "death signal";
@@ -20,6 +21,7 @@ const char* stage_name(Stage stage) {
     case Stage::fork: return "fork";
     case Stage::session: return "session";
     case Stage::streams: return "streams";
+    case Stage::working_directory: return "working directory";
     case Stage::affinity: return "cpu affinity";
     case Stage::capabilities: return "capabilities";
     case Stage::no_new_privs: return "no_new_privs";

@@ -19,6 +19,7 @@ enum class Stage : uint32_t {
   none,
   clone,         // the supervisor: clone3
   id_maps,       // the supervisor: writing the maps
+  network,       // its namespace
   wait,          // waiting for the maps
   cgroup,        // entering cgroups that the supervisor has opened, and the namespace rooted there
   identity,
@@ -32,6 +33,7 @@ enum class Stage : uint32_t {
   fork,
   session,
   streams,
+  working_directory,
   affinity,
   capabilities,
   no_new_privs,
@@ -52,7 +54,8 @@ enum class StepKind : uint32_t {
   write_file,    // a with content b[0..n], mode
   write_to,      // the existing file a gets b[0..n] written (a sysctl)
   copy_fd,       // a filled from fd, mode
-  bind,          // the host's `a` at `b`, attributes `attr`; device and inode must be n and m (0, 0: not compared)
+  bind,          // the host's `a` at `b`, attributes `attr`; device and inode must be n and m (0, 0: not compared);
+                 // with kMakePlace, where fd is not -1: it is the clone already
   clone_bind,    // `a`, already inside, at `b` with attributes `attr` (masks, private directories, self-binds)
   attach,        // the detached tree `fd` at b
   proc,          // at a with options b, read-only if `attr` says so
@@ -60,6 +63,17 @@ enum class StepKind : uint32_t {
   overlay,       // at a with options b
   cgroup,        // the cgroup v2 tree at a, read-only: from the root of our cgroup namespace down
   open_keep,     // opens directory a and keeps it in slot n for the hand-over
+  // What bwrap's operations need besides. Their target (b of mounts, else a) is a place: see kMakePlace.
+  mount_at,      // a file system of type `a` at b, mount(2) flags `attr`, options `c`
+  data,          // what can be read from fd, in a file without a name, bound at b with `attr`; mode
+  restrict,      // attributes `attr` for the mount at a alone
+  chmod,         // mode of a
+  host_name,     // a[0..n]
+  // What nsjail's mounts need besides; targets as kResolveTarget says.
+  file_system,   // type `d` from source a at b, mount(2) flags `attr`, options `c`
+  content_bind,  // a file with content c[0..n], on a tmpfs of its own that nobody else sees, at b with `attr`; mode
+  keep_tree,     // clones the host's `a` into slot n, for a bind whose `fd` is that slot: "/" itself, before ours lies on it
+  restrict_top,  // attributes `attr` for the mount at b alone
 };
 
 // How `b` (or `a` of the other kinds) is looked up: below our own empty tmpfs a plain relative path cannot lead out;
@@ -71,6 +85,34 @@ enum StepFlags : uint32_t {
   kOverSelf = 8,        // bind the target over itself
   kNoLinks = 16,        // bind: no part of the source may be a link by now
   kMayFail = 32,        // a convenience, no protection: whatever the error, go on
+  // The target is looked up in the new root as kResolveTarget says, and made where it does not exist: parents with
+  // `parent_mode`, itself as the step needs it. Its last component is never followed.
+  kMakePlace = 64,
+  kMaybeRoot = 128,     // the place may be the new root itself: what is mounted there becomes the new root
+  kBecomesBase = 256,   // mount_at: what was mounted is where the steps with kBelowBase work
+  kBelowBase = 512,     // the target is one name in that directory
+  kBecomesScratch = 1024,  // mount_at: this tmpfs holds the files of `data`; its descriptor becomes number n
+  kMayBeLocked = 2048,  // bind, with kMakePlace: attributes that a submount refuses are done without
+  kBecomesRoot = 4096,  // bind, file_system, without kMakePlace: what was mounted at "." is the new root from here on
+};
+
+// What a step was doing when it failed, for messages that tell them apart.
+enum class StepPart : uint32_t {
+  act,             // what the step is for
+  open_source,
+  stale_source,    // device or inode are not those that were seen before
+  parents,         // of the place
+  place,           // the place itself
+  look,            // at the place: its type
+  symlink_place,
+  not_a_directory,
+  not_a_file,
+  attributes,
+  make_data,       // the nameless file
+  write,
+  no_mount,        // restrict: nothing is mounted there
+  other_link,      // make_symlink: another link is there; what it says stands in StepRun::text
+  no_link,         // make_symlink: something else is there
 };
 
 struct Step {
@@ -78,13 +120,15 @@ struct Step {
   uint32_t flags = 0;
   const char* a = nullptr;
   const char* b = nullptr;
+  const char* c = nullptr;
+  const char* d = nullptr;
   uint64_t n = 0;
   uint64_t m = 0;
   uint64_t attr = 0;   // MOUNT_ATTR_*
   uint32_t mode = 0;
   int fd = -1;
   uint32_t op = 0;     // index of the operation in the spec that made this step, for messages
-  uint32_t pad = 0;
+  uint32_t parent_mode = 0;
 };
 static_assert(std::is_trivially_copyable_v<Step> && std::is_standard_layout_v<Step>);
 
@@ -101,6 +145,7 @@ struct LandlockRule {
 
 // Slots of the descriptors handed over: /proc, then directories, then the terminal's master and the filter's listener.
 inline constexpr int kMaxKept = 8;
+inline constexpr int kRootSlot = kMaxKept - 1;  // the new root, where that is asked for
 inline constexpr int kTerminalSlot = kMaxKept;
 inline constexpr int kListenerSlot = kMaxKept + 1;
 inline constexpr int kSlotCount = kMaxKept + 2;
@@ -135,6 +180,79 @@ struct StatusPage {
   uint64_t stage_ns[kStageCount] = {};  // CLOCK_MONOTONIC when the stage began
 };
 
+// The other life cycle (nsjail's): no init; the process that was cloned becomes the program. What is not said here is as
+// in ChildPlan.
+struct DirectPlan {
+  bool view = true;            // ChildPlan::steps, in a mount namespace of our own
+  bool pivot = true;           // false: chroot
+  const char* chroot = nullptr;  // without a view of our own
+  bool change_ids = true;
+  const uint32_t* groups = nullptr;  // supplementary groups; none can be had where the kernel denies it
+  uint32_t group_count = 0;
+  bool death_signal = true;    // die with the supervisor
+  bool no_new_privs = true;
+  bool bound = true;           // take from the bounding set what is not kept
+  bool default_priority = true;
+  int priority = 0;            // nice level
+  uint64_t personality = 0;    // 0: as it is
+  bool no_tsc = false;
+  bool own_core = false;       // PR_SCHED_CORE_CREATE
+  const char* oom_score = nullptr;
+  uint32_t oom_score_size = 0;
+  uint32_t umask = 022;
+  const int* pass = nullptr;   // descriptors that stay open
+  uint32_t pass_count = 0;
+  int exec_fd = -1;            // executed instead of the candidates
+  uint32_t filter_flags = 0;   // SECCOMP_FILTER_FLAG_*
+  int fail_status = 1;         // what the process exits with when a step fails
+};
+static_assert(std::is_trivially_copyable_v<DirectPlan> && std::is_standard_layout_v<DirectPlan>);
+
+// ---- a sandbox that outlives its programs ------------------------------------------------------------------------
+// With ChildPlan::session init starts no payload of its own: it starts, signals and reaps what the supervisor asks for,
+// through a SOCK_SEQPACKET pair that no payload ever holds. Each program goes the payload's whole way (session, streams,
+// capabilities, Landlock, rlimits, filter), forked from init, which has nothing that it could lose on that way.
+
+inline constexpr int kMaxSpawned = 16;    // programs that init knows at a time
+inline constexpr int kMaxExtra = 2;       // descriptors beyond 0 to 2: they become 3 and 4
+// In the order of SCM_RIGHTS: exec pipe, hand-over socket, streams, extras.
+inline constexpr int kSpawnFds = 5;
+
+enum class SpawnVerb : uint32_t {
+  start = 1,  // what SpawnArea says; answered by `started`
+  signal,     // to the process group of `pid`, if init still knows it
+  kill_all,   // SIGKILL to all but init, at one instant; answered by `emptied` when all are reaped
+};
+struct SpawnCommand {
+  SpawnVerb verb = SpawnVerb::start;
+  int32_t pid = 0;
+  int32_t signal = 0;
+  uint32_t fds = 0;  // that came with it
+};
+enum class SpawnNews : uint32_t {
+  started = 1,  // pid inside; 0: status is -errno, or no room
+  ended,        // wait status of a program that was started
+  emptied,
+};
+struct SpawnEvent {
+  SpawnNews news = SpawnNews::started;
+  int32_t pid = 0;
+  int32_t status = 0;
+};
+
+// Shared memory at the same address in supervisor and init: what the next program is. Written by the supervisor while
+// init waits; a program loses it by exec.
+inline constexpr size_t kSpawnText = size_t{1} << 20;
+struct SpawnArea {
+  StatusPage page;
+  const char* working_directory = nullptr;  // all pointers lead into `text`
+  const char* const* candidates = nullptr;
+  const char* const* argv = nullptr;
+  const char* const* envp = nullptr;
+  uint64_t start_path_bytes = 0, argv_bytes = 0, envp_bytes = 0;
+  alignas(8) char text[kSpawnText] = {};
+};
+
 struct ChildPlan {
   StatusPage* page = nullptr;
 
@@ -144,6 +262,9 @@ struct ChildPlan {
   int exec_pipe = -1;        // write end, close-on-exec
   int event_pipe = -1;       // init's reports about job control; -1 without a terminal
   int hand_over = -1;        // SOCK_SEQPACKET: init's message with directories, the payload's with the listener
+  int session = -1;          // init's end of the pair, for a sandbox that outlives its programs; -1: one payload
+  SpawnArea* spawn = nullptr;  // with `session`
+  int extra[kMaxExtra] = {-1, -1};  // become 3 and 4 of the program
   int stdio[3] = {-1, -1, -1};  // -1: /dev/null for stdin, the terminal where tty[i]
   bool tty[3] = {};
   bool open_terminal = false;
@@ -159,6 +280,9 @@ struct ChildPlan {
   // (an RCU grace period, 15 ms on an idle host) that moving another process by cgroup.procs costs.
   const int* cgroup_tasks = nullptr;
   uint32_t cgroup_tasks_count = 0;
+  // unshare(CLONE_NEWNET), the dearest of all namespaces: by clone3 the supervisor would wait for it too, which has the
+  // id maps to write meanwhile.
+  bool network_namespace = false;
   // unshare(CLONE_NEWCGROUP) once the supervisor has put us into our cgroup: by clone3 the namespace's root would be
   // the supervisor's own cgroup.
   bool cgroup_namespace = false;
@@ -194,6 +318,8 @@ struct ChildPlan {
   const char* const* candidates = nullptr;  // paths tried in order, nullptr-terminated
   const char* const* argv = nullptr;
   const char* const* envp = nullptr;
+
+  const DirectPlan* direct = nullptr;  // for run_direct()
 
   // The memory of our own command line and environment: zeroed in the child's copy, so that /proc/1/cmdline says
   // nothing about the caller (cmdline is readable by anyone who sees the process).

@@ -100,10 +100,12 @@ class Lister {
   void clone_bind(const Step& step) {
     const bool confined = (step.flags & kResolveTarget) != 0;
     if (confined) call("openat2(" + word(step.a) + ", O_PATH, RESOLVE_IN_ROOT|RESOLVE_NO_MAGICLINKS)");
-    call("open_tree(" + word(step.a) + ", CLONE|RECURSIVE)" + ((step.flags & kMayBeMissing) != 0 ? ", and where it is there:" : ""));
+    const bool over_self = (step.flags & kOverSelf) != 0, may_be_missing = (step.flags & kMayBeMissing) != 0;
+    if (may_be_missing && !over_self) call("faccessat(" + word(step.b) + ", F_OK), and where it is there:");
+    call("open_tree(" + word(step.a) + ", CLONE|RECURSIVE)" + (may_be_missing && over_self ? ", and where it is there:" : ""));
     if (step.attr != 0) call("mount_setattr(tree, RECURSIVE, " + attributes(step.attr) + ")");
-    if ((step.flags & kOverSelf) != 0 && confined) call("move_mount(tree, the place opened)");
-    else move_to(step, (step.flags & kOverSelf) != 0 ? step.a : step.b);
+    if (over_self && confined) call("move_mount(tree, the place opened)");
+    else move_to(step, over_self ? step.a : step.b);
     call("close(tree)");
     if (confined) call("close(source)");
   }
@@ -144,6 +146,17 @@ class Lister {
       case StepKind::open_keep:
         if ((step.flags & kResolveTarget) != 0) return call("openat2(" + word(step.a) + ", O_RDONLY|O_DIRECTORY, RESOLVE_IN_ROOT|RESOLVE_NO_MAGICLINKS)");
         return call("openat(" + word(step.a) + ", O_RDONLY|O_DIRECTORY)");
+      // nsjail's, which no plan of `run` and `exec` has.
+      case StepKind::file_system:
+      case StepKind::content_bind:
+      case StepKind::keep_tree:
+      case StepKind::restrict_top: return call("a step of nsjail's at " + word(step.b));
+      // bwrap's, which no plan of `run` and `exec` has.
+      case StepKind::mount_at:
+      case StepKind::data:
+      case StepKind::restrict:
+      case StepKind::chmod:
+      case StepKind::host_name: return call("a step of bwrap's at " + word(step.a));
     }
   }
 
@@ -154,6 +167,7 @@ class Lister {
     call("rt_sigaction(SIGCHLD, SIG_DFL)");
     call("close(the supervisor's end)");
     call("umask(0)");
+    if (plan_.network_namespace) call("unshare(CLONE_NEWNET)");
     call("read(hold pipe): waits for the id maps");
     calls("write(a cgroup's tasks, \"0\")", plan_.cgroup_tasks_count);
     if (plan_.cgroup_namespace) call("unshare(CLONE_NEWCGROUP)");

@@ -1,5 +1,6 @@
 #include "policy/dialect.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <vector>
@@ -11,13 +12,13 @@ namespace {
 
 struct Row {
   const char* name;
-  std::array<const char*, 3> extensions;
+  std::array<const char*, 4> extensions;
   std::optional<Dialect> dialect;  // nothing: known, and not in this version
 };
 constexpr std::array<Row, 3> kDialects = {{
-    {"native", {".toml", "", ""}, Dialect::native},
-    {"bwrap", {".bwrap", ".args", ""}, std::nullopt},
-    {"nsjail", {".cfg", ".proto", ".textproto"}, std::nullopt},
+    {"native", {".toml", "", "", ""}, Dialect::native},
+    {"bwrap", {".bwrap", ".args", "", ""}, Dialect::bwrap},
+    {"nsjail", {".cfg", ".proto", ".textproto", ".json"}, Dialect::nsjail},
 }};
 
 }  // namespace
@@ -26,6 +27,14 @@ const char* dialect_name(Dialect dialect) {
   for (const Row& row : kDialects)
     if (row.dialect == dialect) return row.name;
   return "";
+}
+
+bool is_dialect_file(std::string_view name_or_file) {
+  return std::any_of(kDialects.begin(), kDialects.end(), [&](const Row& row) {
+    return std::any_of(row.extensions.begin(), row.extensions.end(), [&](std::string_view extension) {
+      return !extension.empty() && name_or_file.size() > extension.size() && name_or_file.ends_with(extension);
+    });
+  });
 }
 
 Result<Dialect> choose_dialect(const std::string& name_or_file, const std::string& wanted) {

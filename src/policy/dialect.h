@@ -1,5 +1,4 @@
-// In which language a policy text is written. Native TOML is read here; another dialect gets a row in dialect.cc and a
-// reader of the same shape as load_whole_policy().
+// In which language a policy text is written. The loader reads it by the reader of its dialect.
 #pragma once
 
 #include <string>
@@ -9,8 +8,11 @@
 
 namespace sbx {
 
-enum class Dialect { native };
+enum class Dialect { native, bwrap, nsjail };
 const char* dialect_name(Dialect dialect);
+
+// Whether a dialect of its own claims this extension, so that the word is a file and no policy's name.
+bool is_dialect_file(std::string_view name_or_file);
 
 // By `wanted` (--dialect) if given, else by the name: a policy's NAME, and a FILE with an extension that no dialect
 // claims, are native. Errors: usage (unknown, with a did-you-mean), unsupported (known, and not in this version).

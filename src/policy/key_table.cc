@@ -83,6 +83,11 @@ const std::vector<KeyRow>& rows() {
       {"seccomp.deny", KeyType::text_list, false, "--deny-syscall", "NAME",
        "system calls or @groups denied although allowed here or by an earlier policy; adds to earlier policies", {},
        "[\"@network-io\"]", 0, 0},
+      {"seccomp.kafel", KeyType::text, true, nullptr, nullptr,
+       "rules in Kafel, nsjail's language, in place of seccomp.policy and of what earlier policies say of system calls (docs/kafel.md)", {},
+       "\"KILL { ptrace } DEFAULT ALLOW\"", 0, 0},
+      {"seccomp.kafel_file", KeyType::text, true, nullptr, nullptr,
+       "the same from a file; a relative path begins at the policy's own directory", {}, "\"judge.kafel\"", 0, 0},
 
       {"net.mode", KeyType::choice, false, "--net", "MODE",
        "none: a network of its own with loopback only; host: the host's network", {"none", "host"}, "\"none\"", 0, 0},

@@ -67,6 +67,11 @@ Status check_text(const KeyRow& row, const std::string& text) {
           .with_hint("use letters, digits, '-', '_' and '.', at most 64, with a letter or digit at both ends");
     return {};
   }
+  if (path == "seccomp.kafel" || path == "seccomp.kafel_file") {
+    if (text.empty() || text.find('\0') != std::string::npos)
+      return bad(std::string(path) + (text.empty() ? " is empty" : " holds a zero byte")).with_hint("\"none\" is the value of nothing");
+    return {};
+  }
   if (!is_plain_name(text))
     return bad(quoted(text) + " is no name").with_hint("use letters, digits, '-', '_' and '.'");
   return {};

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "policy/host_facts.h"
+#include "policy/review.h"
 #include "policy/spec.h"
 
 namespace sbx {
@@ -65,8 +67,16 @@ struct PolicyLayer {
   std::vector<FsOp> mounts;                  // [[fs.mount]] in order; appended to those of earlier layers
   // [[seccomp.rule]]: put before the rules of earlier layers.
   std::vector<SyscallRule> syscall_rules;
+  // What seccomp.kafel or seccomp.kafel_file says: it decides about every call, so nothing of earlier layers does.
+  std::optional<SyscallRules> kafel;
   // The policy lies inside a shared workspace: it may only tighten, resolve() refuses the rest.
   bool may_only_tighten = false;
+  // A text in the words of another sandbox, which shares nothing that it is not told to: `mounts` are all that is seen, in
+  // their order, and the manifest and the places that sbx makes otherwise have no part in it.
+  bool whole_view = false;
+  std::string directory;      // of such a text: where a command begins
+  std::string whole_host;     // of such a text: the origin of what shares all of the host; "": nothing does
+  std::vector<Risk> remarks;  // of such a text: what it leaves open where that other sandbox runs it
   bool operator==(const PolicyLayer&) const = default;
 };
 

@@ -6,11 +6,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <set>
 
 #include "base/sys.h"
 #include "base/text.h"
+#include "policy/bwrap/policy_file.h"
+#include "policy/dialect.h"
+#include "policy/kafel/kafel.h"
+#include "policy/nsjail/lower.h"
+#include "policy/nsjail/read.h"
+#include "policy/nsjail/review.h"
 #include "policy/toml_document.h"
 
 namespace sbx {
@@ -25,7 +32,7 @@ bool ends_with(std::string_view text, std::string_view suffix) {
 }
 
 bool is_file_argument(std::string_view text) {
-  return text.find('/') != std::string_view::npos || ends_with(text, kSuffix);
+  return text.find('/') != std::string_view::npos || is_dialect_file(text);
 }
 
 // "strict" for "policies/strict.toml"; "" when it is no such file.
@@ -110,8 +117,111 @@ void look_up_sources(PolicyLayer& layer) {
   }
 }
 
+// The file that seccomp.kafel_file names, beside the policy at `path`.
+Status read_kafel_file(const std::string& path, bool ours, const PolicySearch& search, PolicyLayer& layer) {
+  const auto named = layer.values.find("seccomp.kafel_file");
+  if (named == layer.values.end() || !std::holds_alternative<std::string>(named->second.value)) return {};
+  const std::string& file = std::get<std::string>(named->second.value);
+  const std::string& origin = named->second.origin;
+  const std::string whole = file.front() == '/' ? file : join_path(dir_name(path), file);
+  const Result<std::string> real = sys::realpath(whole);
+  if (!real.ok()) return Error(ErrorKind::policy, "seccomp.kafel_file: " + real.error().text()).with_origin(origin);
+  if (!search.workspace.empty() && path_is_under(real.value(), search.workspace))
+    return Error(ErrorKind::policy, "seccomp.kafel_file " + quoted(file) + " lies in the shared workspace, where the payload may have put it")
+        .with_origin(origin)
+        .with_hint("copy it to a place beside your own policies");
+  const std::string text = SBX_TRY(read_policy_file(real.value(), ours));
+  layer.kafel = SBX_TRY(kafel::compile(text, {.name = whole}));
+  return {};
+}
+
+// What bwrap takes from its caller: the process itself.
+bwrap::Surroundings surroundings() {
+  bwrap::Surroundings around;
+  around.uid = geteuid();
+  around.gid = getegid();
+  if (const Result<std::string> here = sys::realpath("."); here.ok()) around.directory = here.value();
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const size_t equals = text.find('=');
+    if (equals != std::string_view::npos) around.environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  if (const auto home = around.environment.find("HOME"); home != around.environment.end()) around.home = home->second;
+  around.is_directory = [](const std::string& path) {
+    const Result<struct stat> status = sys::stat(path);
+    return status.ok() && S_ISDIR(status.value().st_mode);
+  };
+  return around;
+}
+
+// All of the host as the root: its entries one by one, since the root itself is the sandbox's own. Instead of the host's
+// processes and devices it has its own, unless the text puts them there by itself.
+void expand_root(PolicyLayer& layer) {
+  const auto has = [&](const char* target) {
+    return std::any_of(layer.mounts.begin(), layer.mounts.end(), [&](const FsOp& op) { return std::visit([&](const auto& any) { return any.target == target; }, op); });
+  };
+  const bool own_proc = has("/proc"), own_dev = has("/dev");
+  std::vector<FsOp> mounts;
+  for (FsOp& op : layer.mounts) {
+    const auto* root = std::get_if<BindOp>(&op);
+    if (root == nullptr || root->target != "/") {
+      mounts.push_back(std::move(op));
+      continue;
+    }
+    layer.whole_host = root->origin;
+    const std::unique_ptr<DIR, CloseDirectory> directory(opendir("/"));
+    std::set<std::string> names;
+    while (const dirent* entry = directory == nullptr ? nullptr : readdir(directory.get())) names.insert(entry->d_name);
+    for (const std::string& name : names) {
+      if (name == "." || name == ".." || name == "proc" || name == "dev") continue;
+      BindOp part = *root;
+      part.source = part.target = "/" + name;
+      part.optional = true;
+      // A link is made anew: its target is found inside.
+      const Result<std::string> text = sys::readlink(part.source);
+      if (text.ok()) mounts.emplace_back(SymlinkOp{part.target, text.value()});
+      else mounts.emplace_back(std::move(part));
+    }
+    if (!own_dev) mounts.emplace_back(DevOp{});
+    if (!own_proc) mounts.emplace_back(ProcOp{});
+  }
+  layer.mounts = std::move(mounts);
+}
+
+// The same for a text of nsjail's, whose relative paths begin where the caller stands.
+Result<ParsedPolicy> read_nsjail(const std::string& text, const std::string& shown, const PolicySearch& search) {
+  ParsedPolicy parsed;
+  Result<nsjail::Config> config = nsjail::parse_config(text, shown);
+  if (!config.ok()) {
+    parsed.mistakes.push_back(config.take_error());
+    return parsed;
+  }
+  nsjail::LowerInput input;
+  input.name = shown;
+  input.directory = SBX_TRY(sys::getcwd());
+  input.variable = [](const std::string& name) {
+    const char* value = ::getenv(name.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  };
+  input.read = [&](const std::string& path) -> Result<std::string> {
+    const std::string real = SBX_TRY(sys::realpath(path));
+    if (!search.workspace.empty() && path_is_under(real, search.workspace)) {
+      return Error(ErrorKind::policy, quoted(path) + " lies in the shared workspace, where the payload may have put it")
+          .with_hint("copy it to a place beside your own policies");
+    }
+    return read_policy_file(real, false);
+  };
+  nsjail::Lowered lowered = nsjail::to_policy(config.value(), input);
+  parsed.layer = std::move(lowered.layer);
+  parsed.mistakes = std::move(lowered.wrong);
+  parsed.elsewhere = std::move(lowered.mistakes);
+  parsed.risks = nsjail::review(config.value());
+  parsed.notes = std::move(lowered.notes);
+  return parsed;
+}
+
 Result<ParsedPolicy> load_file(const std::string& path, const std::string& shown, bool ours,
-                              const PolicySearch& search) {
+                              const PolicySearch& search, const std::string& wanted) {
   // Links are resolved before the file is opened, so that a link out of or into the workspace says what it is.
   const Result<std::string> real = sys::realpath(path);
   if (!real.ok() && real.error().errnum() == ENOENT) {
@@ -122,10 +232,27 @@ Result<ParsedPolicy> load_file(const std::string& path, const std::string& shown
                                  : "did you mean --policy " + guess + "?");
   }
   if (!real.ok()) return Error(ErrorKind::policy, real.error().text());
+  const Dialect dialect = SBX_TRY(choose_dialect(path, wanted));
   const std::string text = SBX_TRY(read_policy_file(real.value(), ours));
-  ParsedPolicy parsed = parse_whole_native_toml(text, shown);
-  parsed.layer.may_only_tighten = !search.workspace.empty() && path_is_under(real.value(), search.workspace);
+  const bool in_workspace = !search.workspace.empty() && path_is_under(real.value(), search.workspace);
+  if (in_workspace && dialect != Dialect::native) {
+    return Error(ErrorKind::policy, "a policy in " + std::string(dialect_name(dialect)) + "'s words decides what is shared, and lies inside the shared workspace")
+        .with_origin(shown)
+        .with_hint("a policy there may only tighten; copy it out of the workspace to use it as your own");
+  }
+  ParsedPolicy parsed;
+  switch (dialect) {
+    case Dialect::native: parsed = parse_whole_native_toml(text, shown); break;
+    case Dialect::bwrap:
+      parsed = bwrap::read_policy(text, shown, surroundings());
+      expand_root(parsed.layer);
+      break;
+    case Dialect::nsjail: parsed = SBX_TRY(read_nsjail(text, shown, search)); break;
+  }
+  parsed.layer.may_only_tighten = in_workspace;
   look_up_sources(parsed.layer);
+  if (dialect != Dialect::native) return parsed;
+  if (Status status = read_kafel_file(real.value(), ours, search, parsed.layer); !status.ok()) parsed.mistakes.push_back(status.take_error());
   return parsed;
 }
 
@@ -145,16 +272,22 @@ std::vector<std::string> policy_names(const PolicySearch& search) {
   return {names.begin(), names.end()};
 }
 
+PolicyLayer base_layer(PolicyLayer defaults, std::span<const PolicyLayer> layers) {
+  if (std::any_of(layers.begin(), layers.end(), [](const PolicyLayer& layer) { return layer.whole_view; })) bwrap::make_base(defaults, surroundings());
+  return defaults;
+}
+
 Result<PolicyLayer> load_policy(const std::string& name_or_file, const PolicySearch& search) {
   ParsedPolicy parsed = SBX_TRY(load_whole_policy(name_or_file, search));
   if (!parsed.mistakes.empty()) return std::move(parsed.mistakes.front());
+  if (!parsed.elsewhere.empty()) return std::move(parsed.elsewhere.front());
   return std::move(parsed.layer);
 }
 
 Result<ParsedPolicy> load_whole_policy(const std::string& name_or_file, const PolicySearch& search) {
   if (name_or_file.empty()) return Error(ErrorKind::usage, "an empty policy name").with_hint("try --policy strict");
   if (name_or_file.find('\0') != std::string::npos) return Error(ErrorKind::usage, "a policy name with a zero byte");
-  if (is_file_argument(name_or_file)) return load_file(name_or_file, name_or_file, false, search);
+  if (is_file_argument(name_or_file)) return load_file(name_or_file, name_or_file, false, search, search.dialect);
 
   const std::string& name = name_or_file;
   // Not "default": the first layer of every run is the built-in one, whatever lies in a folder.
@@ -162,7 +295,7 @@ Result<ParsedPolicy> load_whole_policy(const std::string& name_or_file, const Po
     const std::string path = join_path(search.config_directory, name + std::string(kSuffix));
     if (sys::lstat(path).ok()) {
       SBX_TRY(check_folder(search.config_directory));
-      return load_file(path, path, true, search);
+      return load_file(path, path, true, search, "native");
     }
   }
   if (const std::string_view* text = embedded_file(std::string(kBuiltinFolder) + "/" + name + std::string(kSuffix)))

@@ -3,12 +3,15 @@
 #pragma once
 
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "policy/layer.h"
+#include "policy/review.h"
 #include "policy/runner_spec.h"
 
 namespace sbx {
@@ -18,6 +21,13 @@ struct TomlValue;
 // A file compiled into the binary, by its path in the source tree ("policies/default.toml"); nullptr: none.
 const std::string_view* embedded_file(std::string_view path);
 std::vector<std::string> embedded_files(std::string_view folder);
+// What parse makes of rootfs/NAME.toml, made while building; nothing: no such manifest.
+struct EmbeddedManifestEntry {
+  std::string_view path;
+  uint32_t line;
+  bool copy;
+};
+std::optional<std::span<const EmbeddedManifestEntry>> embedded_manifest(std::string_view path);
 
 // The user's policy folder, from XDG_CONFIG_HOME ("" : not set; a relative one counts as such) and the home directory.
 std::string user_policy_directory(const std::string& xdg_config_home, const std::string& home);
@@ -25,12 +35,13 @@ std::string user_policy_directory(const std::string& xdg_config_home, const std:
 struct PolicySearch {
   std::string config_directory;  // the user's policy folder; "" : none
   std::string workspace;         // canonical; a policy file in it may only tighten; "" : none
+  std::string dialect;           // of the files: "bwrap"; "" : by their extension
 };
 
 // Names that load_policy knows: built-in ones and the user's, sorted.
 std::vector<std::string> policy_names(const PolicySearch& search);
 
-// NAME (of the user's folder first, then built-in) or FILE (anything with a '/' or ending in .toml).
+// NAME (of the user's folder first, then built-in) or FILE (anything with a '/' or an extension that a dialect claims).
 // Errors: policy with did-you-mean over the names; the parse error with line and column.
 Result<PolicyLayer> load_policy(const std::string& name_or_file, const PolicySearch& search);
 Result<PolicyLayer> parse_native_toml(std::string_view text, const std::string& name);
@@ -42,6 +53,10 @@ Result<PolicyLayer> parse_native_section(const TomlValue& table, const std::stri
 struct ParsedPolicy {
   PolicyLayer layer;
   std::vector<Error> mistakes;
+  // Of another dialect: right in itself, but no policy of `run` and `exec` by these; its risks as its own program runs it.
+  std::vector<Error> elsewhere;
+  std::vector<Risk> risks;
+  std::vector<std::string> notes;  // what a text of another dialect says and this use of it leaves aside
 };
 ParsedPolicy parse_whole_native_toml(std::string_view text, const std::string& name);
 // The same for NAME or FILE, as load_policy finds it. Errors: there is no such policy, or it cannot be read.
@@ -53,6 +68,10 @@ Result<ParsedPolicy> load_whole_policy(const std::string& name_or_file, const Po
 // found as in the whole list, at the cost of one language (60 us each) instead of all.
 Result<std::vector<RunnerSpec>> load_runners(const PolicySearch& search, std::string_view mention = {});
 Result<RunnerSpec> parse_runner_toml(std::string_view text, const std::string& name);
+
+// The first layer under these: the built-in default, or, where one of them is in the words of another sandbox, what that does
+// when nothing is said, with sbx's limits and filter.
+PolicyLayer base_layer(PolicyLayer defaults, std::span<const PolicyLayer> layers);
 
 // rootfs/NAME.toml to operations for this very host: entries that do not exist are left out, links are reproduced as
 // links, a merged /usr is shown as such.

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <set>
 
 #include "base/sys.h"
 #include "base/text.h"
@@ -19,20 +18,17 @@
 namespace sbx {
 namespace {
 
-struct Entry {
-  std::string path;
-  bool copy = false;
-  std::string origin;
-};
+using Entry = EmbeddedManifestEntry;
 
 struct Manifest {
+  TomlValue document;          // what the entries' paths are views of
   std::vector<Entry> entries;
 };
 
 Result<Manifest> parse_manifest(std::string_view text, const std::string& name) {
-  const TomlValue document = SBX_TRY(parse_toml(text, name));
   Manifest manifest;
-  for (const TomlValue& item : document.items) {
+  manifest.document = SBX_TRY(parse_toml(text, name));
+  for (const TomlValue& item : manifest.document.items) {
     if (item.key != "bind" && item.key != "copy")
       return Error(ErrorKind::policy, "unknown key \"" + printable(item.key, 64) + "\"")
           .with_origin(toml_key_place(name, item))
@@ -46,8 +42,7 @@ Result<Manifest> parse_manifest(std::string_view text, const std::string& name) 
       if (star != std::string::npos &&
           (path.string.find('/', star) != std::string::npos || path.string.find('*', star + 1) != std::string::npos))
         return toml_error(name, path, "one \"*\" may stand in the last part of a path");
-      manifest.entries.push_back(
-          {path.string, item.key == "copy", name + ":" + std::to_string(path.line)});
+      manifest.entries.push_back({path.string, path.line, item.key == "copy"});
     }
   }
   return manifest;
@@ -59,16 +54,17 @@ struct CloseDirectory {
 
 class Expander {
  public:
-  Expander(const Manifest& manifest, const std::string& root) : manifest_(manifest), root_(root) {
-    for (const Entry& entry : manifest.entries)
-      if (!entry.copy && entry.path.find('*') == std::string::npos) shown_.push_back(entry.path);
+  Expander(std::span<const Entry> entries, const std::string& name, const std::string& root)
+      : entries_(entries), name_(name), root_(root) {
+    for (const Entry& entry : entries)
+      if (!entry.copy && entry.path.find('*') == std::string_view::npos) shown_.push_back(entry.path);
   }
 
   std::vector<FsOp> run() {
-    for (const Entry& entry : manifest_.entries) {
+    for (const Entry& entry : entries_) {
       const size_t star = entry.path.find('*');
-      if (star == std::string::npos) {
-        if (may_exist(entry.path)) add(entry, entry.path);
+      if (star == std::string_view::npos) {
+        if (may_exist(entry.path)) add(entry, std::string(entry.path));
         continue;
       }
       const std::string folder = dir_name(entry.path);
@@ -76,7 +72,7 @@ class Expander {
       const size_t at = pattern.find('*');
       const std::string before = pattern.substr(0, at);
       const std::string after = pattern.substr(at + 1);
-      for (const std::string& name : listing(folder)) {
+      for (const std::string_view name : listing(folder)) {
         if (name.size() < before.size() + after.size() || !starts_with(name, before)) continue;
         if (name.compare(name.size() - after.size(), after.size(), after) != 0) continue;
         add(entry, join_path(folder, name));
@@ -86,30 +82,44 @@ class Expander {
   }
 
  private:
+  // Names in one piece of memory, and views of them: a string each would be most of what a sandbox's start allocates.
+  struct Listing {
+    std::string text;
+    std::vector<std::string_view> names;  // sorted
+  };
+
   // The names in a folder; empty when it cannot be read.
-  const std::set<std::string>& listing(const std::string& folder) {
+  const std::vector<std::string_view>& listing(const std::string& folder) {
     const auto [place, fresh] = listings_.try_emplace(folder);
-    if (!fresh) return place->second;
+    Listing& listed = place->second;
+    if (!fresh) return listed.names;
     const std::unique_ptr<DIR, CloseDirectory> directory(opendir((root_ + folder).c_str()));
-    if (directory == nullptr) return place->second;
+    if (directory == nullptr) return listed.names;
+    listed.text.reserve(4096);
     while (const dirent* entry = readdir(directory.get())) {
-      const std::string name = entry->d_name;
-      if (name != "." && name != "..") place->second.insert(name);
+      const std::string_view name = entry->d_name;
+      if (name != "." && name != "..") (listed.text += name) += '\0';
     }
-    return place->second;
+    for (size_t begin = 0, end = 0; begin < listed.text.size(); begin = end + 1) {
+      end = listed.text.find('\0', begin);
+      listed.names.push_back(std::string_view(listed.text).substr(begin, end - begin));
+    }
+    std::sort(listed.names.begin(), listed.names.end());
+    return listed.names;
   }
 
   // Most entries are of /etc and most of those are absent on a given host: one listing answers for all of them.
-  bool may_exist(const std::string& path) {
+  bool may_exist(std::string_view path) {
     constexpr std::string_view kEtc = "/etc/";
     if (!starts_with(path, kEtc)) return true;
-    const std::string first = path.substr(kEtc.size(), path.find('/', kEtc.size()) - kEtc.size());
-    return listing("/etc").count(first) != 0;
+    const std::string_view first = path.substr(kEtc.size(), path.find('/', kEtc.size()) - kEtc.size());
+    const std::vector<std::string_view>& names = listing("/etc");
+    return std::binary_search(names.begin(), names.end(), first);
   }
 
   bool is_shown(const std::string& path) const {
     return std::any_of(shown_.begin(), shown_.end(),
-                       [&](const std::string& shown) { return path_is_under(path, shown); });
+                       [&](std::string_view shown) { return path_is_under(path, shown); });
   }
 
   void add(const Entry& entry, const std::string& path) {
@@ -145,21 +155,22 @@ class Expander {
       return;
     }
     if (entry.copy && S_ISREG(status.st_mode) && static_cast<size_t>(status.st_size) <= kManifestCopyLimit) {
-      const Result<std::string> content = read_file(root_ + source, kManifestCopyLimit);
-      if (content.ok()) ops_.push_back(FileOp{path, content.value(), 0644});
+      Result<std::string> content = read_file(root_ + source, kManifestCopyLimit);
+      if (content.ok()) ops_.push_back(FileOp{path, content.take(), 0644});
       return;
     }
     ops_.push_back(BindOp{.source = root_ + source,
                           .target = path,
                           .optional = true,
                           .source_mode = status.st_mode,
-                          .origin = entry.origin});
+                          .origin = name_ + ":" + std::to_string(entry.line)});
   }
 
-  const Manifest& manifest_;
+  std::span<const Entry> entries_;
+  const std::string& name_;
   const std::string& root_;
-  std::vector<std::string> shown_;
-  std::map<std::string, std::set<std::string>> listings_;
+  std::vector<std::string_view> shown_;
+  std::map<std::string, Listing> listings_;
   std::vector<FsOp> ops_;
 };
 
@@ -168,13 +179,13 @@ class Expander {
 Result<std::vector<FsOp>> expand_manifest_text(std::string_view text, const std::string& name,
                                                const std::string& root) {
   const Manifest manifest = SBX_TRY(parse_manifest(text, name));
-  return Expander(manifest, root).run();
+  return Expander(manifest.entries, name, root).run();
 }
 
 Result<std::vector<FsOp>> expand_manifest(const std::string& name) {
   const std::string path = "rootfs/" + name + ".toml";
-  const std::string_view* text = embedded_file(path);
-  if (text == nullptr) {
+  const std::optional<std::span<const Entry>> entries = embedded_manifest(path);
+  if (!entries) {
     std::vector<std::string> names;
     for (const std::string& file : embedded_files("rootfs")) {
       const std::string base = base_name(file);
@@ -184,7 +195,7 @@ Result<std::vector<FsOp>> expand_manifest(const std::string& name) {
     return Error(ErrorKind::policy, "no rootfs manifest \"" + printable(name, 64) + "\"")
         .with_hint(guess.empty() ? "there are: " + join(names, ", ") : "did you mean \"" + guess + "\"?");
   }
-  return expand_manifest_text(*text, path, "");
+  return Expander(*entries, path, "").run();
 }
 
 std::string host_resolver_config() {

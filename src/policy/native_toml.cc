@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "base/text.h"
+#include "policy/kafel/kafel.h"
 #include "policy/layer.h"
 #include "policy/loader.h"
 #include "policy/syscall_groups.h"
@@ -18,6 +19,7 @@ constexpr size_t kMostRules = 1024;
 struct Reader {
   const std::string& name;
   bool is_file;  // the name is that of a file, so line and column say something to its owner
+  std::string_view text;  // the whole document; "" where this is a part of another one
 
   std::string origin(const TomlValue& value) const { return is_file ? toml_key_place(name, value) : name; }
   Error error(const TomlValue& value, std::string message) const {
@@ -131,6 +133,42 @@ Result<KeyValue> read_value(const Reader& reader, const KeyRow& row, const TomlV
     return is_range ? std::move(problem) : std::move(problem).with_hint("write " + example_line(row));
   }
   return scratch.values.at(row.path).value;
+}
+
+// ---- seccomp.kafel ----------------------------------------------------------------------------------------------
+
+// Where a line and column of a string are in the document, "" where its escapes hide that.
+std::string place_inside(const Reader& reader, const TomlValue& value, uint32_t line, uint32_t column) {
+  std::string_view rest = reader.text;
+  for (uint32_t skip = 1; skip < value.line; ++skip) {
+    const size_t end = rest.find('\n');
+    if (end == std::string_view::npos) return "";
+    rest.remove_prefix(end + 1);
+  }
+  if (rest.size() < value.column) return "";
+  rest.remove_prefix(value.column - 1);
+  const std::string_view quotes = rest.substr(0, 3);
+  const bool multiline = quotes == "'''" || quotes == "\"\"\"";
+  size_t first = multiline ? 3 : 1;
+  // A newline right behind the quotes is not part of the string.
+  uint32_t lines_before = 0;
+  if (multiline && rest.substr(first, 2) == "\r\n") ++first;
+  if (multiline && rest.substr(first, 1) == "\n") {
+    ++first;
+    lines_before = 1;
+  }
+  if (rest.substr(first, value.string.size()) != value.string) return "";
+  const uint32_t column_before = line == 1 && lines_before == 0 ? value.column - 1 + static_cast<uint32_t>(first) : 0;
+  return reader.name + ":" + std::to_string(value.line + lines_before + line - 1) + ":" + std::to_string(column_before + column);
+}
+
+Result<SyscallRules> read_kafel(const Reader& reader, const TomlValue& value) {
+  kafel::Options options;
+  options.place = [&](uint32_t line, uint32_t column) {
+    const std::string exact = place_inside(reader, value, line, column);
+    return !exact.empty() ? exact : toml_place(reader.name, value) + ": Kafel " + std::to_string(line) + ":" + std::to_string(column);
+  };
+  return kafel::compile(value.string, options);
 }
 
 // ---- [[fs.mount]] ---------------------------------------------------------------------------------------------
@@ -253,6 +291,17 @@ Status read_tables(const Reader& reader, const TomlValue& value, const std::stri
 
 void read_table(const Reader& reader, const TomlValue& table, const std::string& prefix, ParsedPolicy& parsed);
 
+// One text says what the policy of system calls is.
+Status check_one_policy(const Reader& reader, const TomlValue& item, const PolicyLayer& layer) {
+  std::vector<std::string> given;
+  for (const char* path : {"seccomp.policy", "seccomp.kafel", "seccomp.kafel_file"}) {
+    const auto found = layer.values.find(path);
+    if (found != layer.values.end() && std::holds_alternative<std::string>(found->second.value)) given.emplace_back(path);
+  }
+  if (given.size() < 2) return {};
+  return reader.key_error(item, given[0] + " and " + given[1] + " exclude each other").with_hint("leave one out");
+}
+
 Status read_item(const Reader& reader, const TomlValue& item, const std::string& path, ParsedPolicy& parsed) {
   PolicyLayer& layer = parsed.layer;
   if (path == "fs.mount") {
@@ -273,7 +322,9 @@ Status read_item(const Reader& reader, const TomlValue& item, const std::string&
     KeyValue value = SBX_TRY(read_value(reader, *row, item));
     if (Status status = check_value(*row, value); !status.ok())
       return status.take_error().with_origin(toml_place(reader.name, item));
+    if (path == "seccomp.kafel" && std::holds_alternative<std::string>(value)) layer.kafel = SBX_TRY(read_kafel(reader, item));
     layer.values[path] = LayerValue{std::move(value), reader.origin(item)};
+    if (row->path == std::string_view("seccomp.policy") || starts_with(path, "seccomp.kafel")) return check_one_policy(reader, item, layer);
     return {};
   }
   if (!is_section(path)) return unknown_path(reader, item, path);
@@ -291,8 +342,8 @@ void read_table(const Reader& reader, const TomlValue& table, const std::string&
   }
 }
 
-ParsedPolicy read_document(const TomlValue& table, const std::string& section, const std::string& name) {
-  const Reader reader{name, name.find('/') != std::string::npos || name.find(".toml") != std::string::npos};
+ParsedPolicy read_document(const TomlValue& table, const std::string& section, const std::string& name, std::string_view text) {
+  const Reader reader{name, name.find('/') != std::string::npos || name.find(".toml") != std::string::npos, text};
   ParsedPolicy parsed;
   parsed.layer.name = name;
   read_table(reader, table, section, parsed);
@@ -308,7 +359,7 @@ Result<PolicyLayer> without_mistakes(ParsedPolicy parsed) {
 
 ParsedPolicy parse_whole_native_toml(std::string_view text, const std::string& name) {
   Result<TomlValue> document = parse_toml(text, name);
-  if (document.ok()) return read_document(document.value(), "", name);
+  if (document.ok()) return read_document(document.value(), "", name, text);
   ParsedPolicy parsed;
   parsed.layer.name = name;
   parsed.mistakes.push_back(document.take_error().with_hint("sbx policy new prints a policy to start from"));
@@ -316,7 +367,7 @@ ParsedPolicy parse_whole_native_toml(std::string_view text, const std::string& n
 }
 
 Result<PolicyLayer> parse_native_section(const TomlValue& table, const std::string& section, const std::string& name) {
-  return without_mistakes(read_document(table, section, name));
+  return without_mistakes(read_document(table, section, name, ""));
 }
 
 Result<PolicyLayer> parse_native_toml(std::string_view text, const std::string& name) {

@@ -19,6 +19,8 @@ std::string basic_string(const std::string& text) {
     if (c == '"' || c == '\\') {
       result += '\\';
       result += c;
+    } else if (c == '\n') {
+      result += "\\n";
     } else if (byte < 0x20 || byte == 0x7F) {
       result += std::string("\\u00") + kHex[byte >> 4] + kHex[byte & 15];
     } else {

@@ -1,6 +1,7 @@
 #include "policy/resolve.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <set>
 
@@ -78,10 +79,14 @@ Error loosens(const PolicyLayer& layer, const std::string& origin, const std::st
 Status check_tightens(const Values& before, const PolicyLayer& layer) {
   for (const auto& [path, next] : layer.values) {
     const auto earlier = before.find(path);
-    const bool tight = earlier != before.end() ? is_as_tight(path, earlier->second.value, next.value)
-                                               : is_as_tight(path, KeyValue(Unlimited{}), next.value);
+    bool tight = earlier != before.end() ? is_as_tight(path, earlier->second.value, next.value)
+                                         : is_as_tight(path, KeyValue(Unlimited{}), next.value);
+    // Nobody can tell whether a shipped policy is tighter than the Kafel that it would replace.
+    for (const char* kafel : {"seccomp.kafel", "seccomp.kafel_file"})
+      if (path == "seccomp.policy" && before.contains(kafel)) tight = tight && std::holds_alternative<Unlimited>(before.at(kafel).value);
     if (tight) continue;
     const KeyRow* row = find_key(path);
+    if (starts_with(path, "seccomp.kafel")) return loosens(layer, next.origin, path + " replaces the policy of system calls");
     std::string message = path + " = " + format_value(*row, next.value) + " loosens the policy";
     if (earlier != before.end())
       message += ", which has " + format_value(*row, earlier->second.value) + " (" + earlier->second.origin + ")";
@@ -104,25 +109,25 @@ Status check_tightens(const Values& before, const PolicyLayer& layer) {
 struct Merged {
   const Values& values;
 
-  Result<LayerValue> at(const char* path) const {
+  Result<const LayerValue*> at(const char* path) const {
     const auto place = values.find(path);
     if (place == values.end())
       return Error(ErrorKind::policy, std::string("no policy has a value for ") + path)
           .with_hint("policies/default.toml holds every key");
-    return place->second;
+    return &place->second;
   }
   template <typename T>
   Result<T> get(const char* path) const {
-    const LayerValue value = SBX_TRY(at(path));
-    const T* typed = std::get_if<T>(&value.value);
+    const LayerValue* value = SBX_TRY(at(path));
+    const T* typed = std::get_if<T>(&value->value);
     if (typed == nullptr) return Error(ErrorKind::internal, std::string(path) + " has a value of another type");
     return *typed;
   }
   template <typename T>
   Result<std::optional<T>> limit(const char* path) const {
-    const LayerValue value = SBX_TRY(at(path));
-    if (std::holds_alternative<Unlimited>(value.value)) return std::optional<T>();
-    const T* typed = std::get_if<T>(&value.value);
+    const LayerValue* value = SBX_TRY(at(path));
+    if (std::holds_alternative<Unlimited>(value->value)) return std::optional<T>();
+    const T* typed = std::get_if<T>(&value->value);
     if (typed == nullptr) return Error(ErrorKind::internal, std::string(path) + " has a value of another type");
     return std::optional<T>(*typed);
   }
@@ -257,6 +262,23 @@ class Groups {
   std::vector<SyscallGroup> groups_;
 };
 
+// The layer whose Kafel is the policy, and nothing where that is a shipped one: the last of them that is named counts.
+Result<const PolicyLayer*> kafel_layer(std::span<const PolicyLayer> layers) {
+  const PolicyLayer* found = nullptr;
+  for (const PolicyLayer& layer : layers) {
+    for (const char* key : {"seccomp.policy", "seccomp.kafel", "seccomp.kafel_file"})
+      if (layer.values.contains(key)) found = nullptr;
+    if (layer.kafel) {
+      found = &layer;
+      continue;
+    }
+    const auto file = layer.values.find("seccomp.kafel_file");
+    if (file == layer.values.end() || !std::holds_alternative<std::string>(file->second.value)) continue;
+    return refuse(file->second.origin, "seccomp.kafel_file stands in a policy that is no file of its own").with_hint("write the text itself: seccomp.kafel");
+  }
+  return found;
+}
+
 Status fill_seccomp(std::span<const PolicyLayer> layers, const Merged& merged, bool compile_step, SandboxSpec& spec) {
   std::string policy = SBX_TRY(merged.get<std::string>("seccomp.policy"));
   if (compile_step) {
@@ -264,15 +286,23 @@ Status fill_seccomp(std::span<const PolicyLayer> layers, const Merged& merged, b
     policy = "build";
     spec.origins["seccomp.policy"] = "compile step";
   }
+  const PolicyLayer* kafel = compile_step ? nullptr : SBX_TRY(kafel_layer(layers));
+  if (kafel != nullptr) {
+    // It decides about every call: of what earlier layers say nothing is left, and later ones come before it.
+    layers = layers.subspan(static_cast<size_t>(kafel - layers.data()));
+    policy = "kafel";
+    for (const char* key : {"seccomp.kafel", "seccomp.kafel_file"})
+      if (kafel->values.contains(key)) spec.origins["seccomp.policy"] = kafel->values.at(key).origin;
+  }
   const bool exists = embedded_file("policies/seccomp/" + policy + ".toml") != nullptr && policy != "groups";
   bool changed = !SBX_TRY(merged.get<TextList>("seccomp.allow")).empty() ||
                  !SBX_TRY(merged.get<TextList>("seccomp.deny")).empty();
   for (const PolicyLayer& layer : layers) changed = changed || !layer.syscall_rules.empty();
-  changed = changed || spec.hardening.nested_userns;
+  changed = changed || spec.hardening.nested_userns || kafel != nullptr;
   spec.seccomp = SeccompSpec{.enabled = true, .builtin = policy, .rules = {}, .policy = policy};
   if (exists && !changed) return {};
 
-  Result<SyscallRules> base = builtin_syscall_rules(policy);
+  Result<SyscallRules> base = kafel != nullptr ? Result<SyscallRules>(*kafel->kafel) : builtin_syscall_rules(policy);
   if (!base.ok()) {
     const Error problem = base.take_error();
     return refuse(merged.origin("seccomp.policy"), problem.text()).with_hint(problem.hint());
@@ -290,7 +320,7 @@ Status fill_seccomp(std::span<const PolicyLayer> layers, const Merged& merged, b
         SBX_TRY(groups.append(element, key == std::string_view("seccomp.allow"), place->second.origin, rules));
     }
   }
-  if (spec.hardening.nested_userns) {
+  if (spec.hardening.nested_userns && kafel == nullptr) {
     // The shipped policies refuse the flags that make namespaces, and clone3, whose flags a filter cannot see. Where all
     // flags are allowed there is nothing left to be told apart.
     for (const char* call : {"clone", "clone3", "unshare", "setns"})
@@ -424,6 +454,12 @@ Status check_target(const std::string& target, const std::string& origin) {
   return {};
 }
 
+Status check_source(const FsOp& op, const HostFacts& facts) {
+  if (const auto* bind = std::get_if<BindOp>(&op)) return check_mount_source(bind->source, bind->source_mode, facts, bind->origin);
+  if (const auto* overlay = std::get_if<OverlayOp>(&op)) return check_mount_source(overlay->lower, 0, facts, overlay->origin);
+  return {};
+}
+
 // A mount that a policy or --mount asks for; the places that sbx itself makes are not for others.
 Status check_user_mount(const FsOp& op, const std::string& layer_name, const HostFacts& facts,
                         const ResolveInput& input) {
@@ -434,16 +470,12 @@ Status check_user_mount(const FsOp& op, const std::string& layer_name, const Hos
     if (path_is_under(target, place))
       return refuse(origin, "nothing can be mounted at " + quoted(target) + ": " + place + " belongs to the sandbox")
           .with_hint("choose another place inside, for example /data");
-  if (input.allow_sensitive_mount) return {};
-  if (const auto* bind = std::get_if<BindOp>(&op))
-    return check_mount_source(bind->source, bind->source_mode, facts, origin);
-  if (const auto* overlay = std::get_if<OverlayOp>(&op)) return check_mount_source(overlay->lower, 0, facts, origin);
-  return {};
+  return input.allow_sensitive_mount ? Status{} : check_source(op, facts);
 }
 
-Status fill_files(std::span<const PolicyLayer> layers, const HostFacts& facts, const ResolveInput& input,
-                  const std::string& proc, SandboxSpec& spec) {
-  spec.fs = input.rootfs;
+// The view that sbx makes: the manifest, what it writes itself, and what the layers add.
+Status fill_own_view(std::span<const PolicyLayer> layers, const HostFacts& facts, ResolveInput& input, const std::string& proc, SandboxSpec& spec) {
+  spec.fs = std::move(input.rootfs);
   add_synthetic_etc(input, spec);
   spec.fs.push_back(DevOp{});
   spec.fs.push_back(ProcOp{.subset_pid = proc == "processes", .masked = proc != "unmasked"});
@@ -459,8 +491,51 @@ Status fill_files(std::span<const PolicyLayer> layers, const HostFacts& facts, c
   for (const PolicyLayer& layer : layers) {
     for (const FsOp& op : layer.mounts) {
       SBX_TRY(check_user_mount(op, layer.name, facts, input));
+      // A file of ours (/etc/passwd …) gives way to the policy's.
+      const auto ours = std::find_if(spec.fs.begin(), spec.fs.end(), [&](const FsOp& other) {
+        return std::holds_alternative<FileOp>(op) && std::holds_alternative<FileOp>(other) && target_of(other) == target_of(op);
+      });
+      if (ours != spec.fs.end()) *ours = op;
+      else spec.fs.push_back(op);
+    }
+  }
+  return {};
+}
+
+// The view of a layer that says all of it, and what native layers add.
+Status fill_whole_view(std::span<const PolicyLayer> layers, const HostFacts& facts, const ResolveInput& input, SandboxSpec& spec) {
+  for (const PolicyLayer& layer : layers) {
+    if (!layer.whole_host.empty() && !input.allow_sensitive_mount) SBX_TRY(check_mount_source("/", 0, facts, layer.whole_host));
+    for (const FsOp& op : layer.mounts) {
+      if (!layer.whole_view) {
+        SBX_TRY(check_user_mount(op, layer.name, facts, input));
+      } else {
+        SBX_TRY(check_target(target_of(op), origin_of(op, layer.name)));
+        if (!input.allow_sensitive_mount) SBX_TRY(check_source(op, facts));
+      }
+      // The same link again is fine, as it is for bwrap: two files may both begin with the system's.
+      const auto* link = std::get_if<SymlinkOp>(&op);
+      if (link != nullptr && std::any_of(spec.fs.begin(), spec.fs.end(), [&](const FsOp& other) {
+            const auto* earlier = std::get_if<SymlinkOp>(&other);
+            return earlier != nullptr && *earlier == *link;
+          })) {
+        continue;
+      }
       spec.fs.push_back(op);
     }
+  }
+  if (input.private_box && input.box_in_whole_view) spec.fs.push_back(PrivateDirOp{"/box", 0755});
+  return {};
+}
+
+Status fill_files(std::span<const PolicyLayer> layers, const HostFacts& facts, ResolveInput& input,
+                  const std::string& proc, SandboxSpec& spec) {
+  // Another sandbox's words say all that is seen.
+  const bool whole_view = std::any_of(layers.begin(), layers.end(), [](const PolicyLayer& layer) { return layer.whole_view; });
+  if (whole_view) {
+    SBX_TRY(fill_whole_view(layers, facts, input, spec));
+  } else {
+    SBX_TRY(fill_own_view(layers, facts, input, proc, spec));
   }
   for (const FsOp& op : input.extra) {
     SBX_TRY(check_target(target_of(op), origin_of(op, "")));
@@ -492,6 +567,24 @@ void lower_disk(std::map<std::string, LayerValue>& merged) {
   disk->second = {disk_within(*held), lowered_origin(disk->second.origin, "limits.memory", memory->second.origin)};
 }
 
+namespace {
+
+// Of the keys that say what the policy of system calls is, the last one set counts; the others then are none.
+void keep_one_policy(const PolicyLayer& layer, Values& merged) {
+  constexpr std::array kKeys = {"seccomp.policy", "seccomp.kafel", "seccomp.kafel_file"};
+  const char* set = nullptr;
+  for (const char* key : kKeys)
+    if (const auto value = layer.values.find(key); value != layer.values.end() && std::holds_alternative<std::string>(value->second.value)) set = key;
+  if (set == nullptr) return;
+  for (const char* key : kKeys) {
+    const auto other = merged.find(key);
+    if (key == set || key == kKeys[0] || other == merged.end() || !std::holds_alternative<std::string>(other->second.value)) continue;
+    other->second = LayerValue{KeyValue(Unlimited{}), layer.values.at(set).origin};
+  }
+}
+
+}  // namespace
+
 Result<std::map<std::string, LayerValue>> merge_layers(std::span<const PolicyLayer> layers) {
   Values merged;
   for (const PolicyLayer& layer : layers) {
@@ -513,12 +606,15 @@ Result<std::map<std::string, LayerValue>> merge_layers(std::span<const PolicyLay
         place->second = value;
       }
     }
+    keep_one_policy(layer, merged);
   }
   return merged;
 }
 
-Result<SandboxSpec> resolve(std::span<const PolicyLayer> layers, const HostFacts& facts, const ResolveInput& input) {
-  const Values values = SBX_TRY(merge_layers(layers));
+Result<SandboxSpec> resolve(std::span<const PolicyLayer> layers, const HostFacts& facts, ResolveInput input) {
+  Values own_values;
+  if (input.merged == nullptr) own_values = SBX_TRY(merge_layers(layers));
+  const Values& values = input.merged != nullptr ? *input.merged : own_values;
   const Merged merged{values};
   for (const KeyRow& row : key_table()) SBX_TRY(merged.at(row.path));
 

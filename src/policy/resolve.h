@@ -28,12 +28,16 @@ struct ResolveInput {
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<std::string> path_prepend;  // before the policy's PATH
   bool allow_sensitive_mount = false;
+  // Where a layer is all that is seen: whether /box is there all the same, for a program that is put there.
+  bool box_in_whole_view = false;
   bool private_box = true;                // /box is a private directory (false: a workspace comes in `extra`)
   // The caller's own environment: where the variables named in [env] pass come from. One that is not set is left out.
   std::map<std::string, std::string> caller_environment;
   // The host's resolver settings with links resolved (host_resolver_config()), shown when the network is the host's;
   // "": none.
   std::string resolv_conf;
+  // What merge_layers() made of the same layers, where the caller has it; borrowed.
+  const std::map<std::string, LayerValue>* merged = nullptr;
   // The compile step: limits.compile_time and limits.compile_memory take the place of time and memory, the
   // system call policy is "build" (changed as the layers say), and CPU time is not limited.
   bool compile_step = false;
@@ -47,7 +51,7 @@ struct ResolveInput {
 //
 // One value is adapted instead of refused: where limits.disk comes from a shipped policy (its origin is "NAME policy")
 // and the memory limit cannot hold it, disk becomes 3/8 of memory, and its origin says so.
-Result<SandboxSpec> resolve(std::span<const PolicyLayer> layers, const HostFacts& facts, const ResolveInput& input);
+Result<SandboxSpec> resolve(std::span<const PolicyLayer> layers, const HostFacts& facts, ResolveInput input);
 
 // The layers as one map, key by key, after the check of those that may only tighten. What `policy explain` prints and
 // where a front end reads "fs.root" before it has the manifest. env.set and the lists hold what all layers added; the

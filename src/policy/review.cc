@@ -63,11 +63,15 @@ constexpr std::array<std::string_view, 9> kStrongCapabilities = {
     "cap_sys_admin", "cap_net_admin", "cap_net_raw", "cap_bpf", "cap_perfmon", "cap_sys_ptrace", "cap_sys_module", "cap_mknod",
     "cap_dac_read_search"};
 
-constexpr std::array<const char*, 28> kNames = {
+constexpr std::array<const char*, 37> kNames = {
     "control-socket", "device", "whole-host", "home", "credentials", "system-settings", "writable-system", "trusted-places",
     "sensitive-writes", "writable-share", "socket-directory", "host-network", "no-filter", "terminal-injection",
     "nested-namespaces", "capabilities", "host-ipc", "host-name", "host-cgroups", "no-landlock", "writable-root", "inside-root",
-    "no-memory-limit", "no-process-limit", "no-time-limit", "no-output-limit", "no-disk-limit", "secret-variable"};
+    "no-memory-limit", "no-process-limit", "no-time-limit", "no-output-limit", "no-disk-limit", "secret-variable",
+    // Of what another sandbox's words leave open there: PolicyLayer::remarks.
+    "host-processes", "outlives", "whole-environment",
+    // Of nsjail's configurations alone (policy/nsjail/review.cc).
+    "host-root", "no-user-namespace", "set-uid-programs", "chroot-only", "writable-proc", "no-connection-limit"};
 
 bool is_name_of_secret(std::string_view name) {
   std::string upper(name);

@@ -25,10 +25,47 @@ bool holds(const ArgumentTest& test, std::span<const uint64_t, 6> arguments) {
   return false;
 }
 
+namespace {
+
+uint64_t value_of(const ArgumentValue& value, std::span<const uint64_t, 6> arguments) {
+  const bool conjoins = value.kind == ArgumentValue::Kind::bit_and;
+  switch (value.kind) {
+    case ArgumentValue::Kind::constant: return value.constant;
+    case ArgumentValue::Kind::argument: return value.index < arguments.size() ? arguments[value.index] : 0;
+    case ArgumentValue::Kind::bit_and:
+    case ArgumentValue::Kind::bit_or: break;
+  }
+  uint64_t bits = conjoins ? ~uint64_t{0} : 0;
+  for (const ArgumentValue& part : value.parts) {
+    const uint64_t more = value_of(part, arguments);
+    bits = conjoins ? bits & more : bits | more;
+  }
+  return bits;
+}
+
+}  // namespace
+
+bool holds(const ArgumentCondition& condition, std::span<const uint64_t, 6> arguments) {
+  const auto part_holds = [&](const ArgumentCondition& part) { return holds(part, arguments); };
+  switch (condition.kind) {
+    case ArgumentCondition::Kind::test: return holds(condition.test, arguments);
+    case ArgumentCondition::Kind::compare: {
+      if (condition.sides.size() != 2) return false;
+      // The left side as the one argument of a test against the right one.
+      const uint64_t left[6] = {value_of(condition.sides[0], arguments)};
+      return holds({.index = 0, .op = condition.test.op, .value = value_of(condition.sides[1], arguments), .low32 = condition.test.low32}, left);
+    }
+    case ArgumentCondition::Kind::all: return std::all_of(condition.parts.begin(), condition.parts.end(), part_holds);
+    case ArgumentCondition::Kind::any: return std::any_of(condition.parts.begin(), condition.parts.end(), part_holds);
+  }
+  return false;
+}
+
 const SyscallRule* deciding_rule(std::span<const SyscallRule> rules, std::string_view call, std::span<const uint64_t, 6> arguments) {
   for (const SyscallRule& rule : rules) {
     if (rule.name != call) continue;
-    if (std::all_of(rule.tests.begin(), rule.tests.end(), [&](const ArgumentTest& test) { return holds(test, arguments); }))
+    const auto part_holds = [&](const auto& part) { return holds(part, arguments); };
+    if (std::all_of(rule.tests.begin(), rule.tests.end(), part_holds) && std::all_of(rule.conditions.begin(), rule.conditions.end(), part_holds))
       return &rule;
   }
   return nullptr;

@@ -260,6 +260,9 @@ std::string format_syscall_answer(const SyscallVerdict& verdict) {
     case SyscallAction::notify: return "deny";
     case SyscallAction::log: return "log";
     case SyscallAction::kill: return "kill";
+    case SyscallAction::kill_thread: return "kill the thread";
+    case SyscallAction::trap: return "trap " + std::to_string(verdict.errnum);
+    case SyscallAction::trace: return "trace " + std::to_string(verdict.errnum);
     case SyscallAction::errno_value: break;
   }
   const char* errno_name = strerrorname_np(verdict.errnum);

@@ -45,7 +45,7 @@ Result<SyscallRules> parse_syscall_policy(std::string_view text, const std::stri
 Result<std::vector<SyscallRule>> parse_syscall_rule(const TomlValue& table, const std::string& name);
 // "allow", "deny", "log", "kill" or an errno name. Errors: policy, without an origin.
 Result<SyscallVerdict> parse_syscall_answer(std::string_view text);
-// The text of a verdict as parse_syscall_answer reads it.
+// The text of a verdict as parse_syscall_answer reads it, or in words where only Kafel can say it.
 std::string format_syscall_answer(const SyscallVerdict& verdict);
 
 // The rules of a shipped policy, from the embedded texts. Errors: policy, with did-you-mean.

@@ -1,5 +1,5 @@
 // System call rules as data: what a filter shall decide, without any library's types. seccomp/compile turns it into
-// BPF; policy parses it from TOML (and later from Kafel and bwrap's descriptors).
+// BPF; policy parses it from TOML and from Kafel.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,14 @@ enum class SyscallAction {
   notify,       // answer EPERM and report (needs a listener; compiled as errno EPERM without one)
   kill,         // SIGSYS, the whole process
   log,          // allow and log
+  kill_thread,  // the calling thread alone
+  trap,         // SIGSYS that the program may handle
+  trace,        // a tracer of the payload decides; ENOSYS without one
 };
 
 struct SyscallVerdict {
   SyscallAction action = SyscallAction::allow;
-  uint16_t errnum = 0;  // for errno_value
+  uint16_t errnum = 0;  // for errno_value; trap, trace: the number that the handler or the tracer is given
   bool operator==(const SyscallVerdict&) const = default;
 };
 
@@ -35,12 +38,42 @@ struct ArgumentTest {
   bool operator==(const ArgumentTest&) const = default;
 };
 
+// A number made of arguments and constants.
+struct ArgumentValue {
+  enum class Kind { constant, argument, bit_and, bit_or };
+  Kind kind = Kind::constant;
+  uint64_t constant = 0;
+  unsigned index = 0;                // argument: 0..5
+  std::vector<ArgumentValue> parts;  // bit_and, bit_or: two or more
+  bool operator==(const ArgumentValue&) const = default;
+};
+
+// What a list of tests cannot say: either this or that, two arguments compared with each other, an order of masked bits.
+struct ArgumentCondition {
+  enum class Kind {
+    test,
+    compare,  // sides[0] OP sides[1], OP one of equal … greater_equal
+    all,      // of the parts
+    any,
+  };
+  Kind kind = Kind::test;
+  ArgumentTest test;                     // compare: its op and low32 alone count
+  std::vector<ArgumentValue> sides;      // compare: two
+  std::vector<ArgumentCondition> parts;  // all, any: two or more
+  bool operator==(const ArgumentCondition&) const = default;
+};
+
 struct SyscallRule {
   std::string name;  // kernel name; unknown names are an error, names absent on an architecture are not
   std::vector<ArgumentTest> tests;
   SyscallVerdict verdict;
   std::string group;   // the group it stands in, for messages
   std::string origin;  // file:line
+  // Hold besides the tests.
+  std::vector<ArgumentCondition> conditions = {};
+  // Set: the rule is about this number of the architecture at hand, whatever it is called; `name`, where it has one, is
+  // for messages.
+  std::optional<uint32_t> number = std::nullopt;
   bool operator==(const SyscallRule&) const = default;
 };
 

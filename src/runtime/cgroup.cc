@@ -144,21 +144,25 @@ std::string leaf_name(unsigned number) {
 }
 
 bool is_stale_leaf(const std::string& name) {
+  if (!starts_with(name, "sbx-")) return false;  // the kernel's own files are most of a listing
   const std::vector<std::string> parts = split(name, '-');
   if (parts.size() != 5 || parts[0] != "sbx" || parts[1] != pid_namespace()) return false;
   if (!parse_integer(parts[2]).ok() || !parse_integer(parts[3]).ok()) return false;
   return start_time(parts[2]) != parts[3];
 }
 
-std::vector<std::string> stale_leaves(int directory) {
+std::vector<std::string> stale_leaves(int directory, unsigned ours) {
   std::vector<std::string> names;
+  // The links of a cgroup's directory are its children and two: most often there are no children but our own.
+  struct stat info {};
+  if (::fstat(directory, &info) == 0 && info.st_nlink <= 2 + ours) return names;
   Result<UniqueFd> listing = sys::openat(directory, ".", O_RDONLY | O_DIRECTORY);
   if (!listing.ok()) return names;
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(listing.value().get()), ::closedir);
   if (stream == nullptr) return names;
   listing.value().release();
   while (const dirent* entry = ::readdir(stream.get())) {
-    if (is_stale_leaf(entry->d_name)) names.emplace_back(entry->d_name);
+    if (entry->d_type == DT_DIR && is_stale_leaf(entry->d_name)) names.emplace_back(entry->d_name);
   }
   return names;
 }
@@ -216,10 +220,12 @@ Status set_cgroup_limits(int leaf, const CgroupLimits& limits, const Controllers
   if (controllers.memory && limits.memory_bytes) {
     SBX_TRY(write_cgroup_file(leaf, "memory.max", std::to_string(*limits.memory_bytes)));
     // Absent on kernels without swap; then there is none to limit.
-    Status swap = write_cgroup_file(leaf, "memory.swap.max", "0");
-    if (!swap.ok() && swap.error().errnum() != ENOENT) return swap;
+    if (limits.swap_bytes) {
+      Status swap = write_cgroup_file(leaf, "memory.swap.max", std::to_string(*limits.swap_bytes));
+      if (!swap.ok() && swap.error().errnum() != ENOENT) return swap;
+    }
     // All or nothing: a program that lost one of its processes at random would do anything (4.19).
-    Status group = write_cgroup_file(leaf, "memory.oom.group", "1");
+    Status group = write_cgroup_file(leaf, "memory.oom.group", limits.all_die ? "1" : "0");
     if (!group.ok() && group.error().errnum() != ENOENT) return group;
   }
   if (controllers.pids && limits.pids) SBX_TRY(write_cgroup_file(leaf, "pids.max", std::to_string(*limits.pids)));

@@ -39,6 +39,8 @@ struct CgroupLimits {
   std::optional<uint64_t> cpus_milli;  // 1000: one CPU
   std::optional<uint64_t> io_bytes;    // a second, read and written each
   std::string io_device;               // "8:0", the disk that this concerns; a whole one
+  std::optional<uint64_t> swap_bytes = 0;  // beside memory_bytes; nullopt: any
+  bool all_die = true;                 // memory.oom.group; false: the kernel chooses one, init and its files outlive it
 };
 
 // What the kernel counted. nullopt: nobody counts it here.
@@ -79,7 +81,7 @@ std::string leaf_name(unsigned number);
 // True when `name` is a leaf's, of our own pid namespace, and its supervisor no longer lives.
 bool is_stale_leaf(const std::string& name);
 // The names in `directory` for which that holds.
-std::vector<std::string> stale_leaves(int directory);
+std::vector<std::string> stale_leaves(int directory, unsigned ours);  // `ours`: how many there are of this process
 
 // ---- the leaf --------------------------------------------------------------------------------------------------
 

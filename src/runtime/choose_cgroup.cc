@@ -19,6 +19,7 @@ constexpr char kRootDirectory[] = "sbx";
 constexpr Controllers kWanted{true, true, true};
 constexpr int kMoveRounds = 16;  // over processes that fork while they are moved
 constexpr decltype(statfs::f_type) kCgroup2Magic = 0x63677270;
+constexpr decltype(statfs::f_type) kCgroup1Magic = 0x27e0eb;
 
 int64_t now_us() {
   timespec now{};
@@ -90,43 +91,111 @@ std::string in_quotes(const std::string& text) { return "'" + printable(text) + 
 
 }  // namespace
 
-CgroupView parse_cgroup_view(std::string_view cgroup, std::string_view mountinfo) {
-  std::string own_v2;
-  std::map<std::string, std::string> own_v1;  // controller → path
-  for (const std::string& line : split(cgroup, '\n')) {
+namespace {
+
+constexpr std::pair<std::string_view, CgroupV1Tree::Kind> kV1Kinds[] = {
+    {"memory", CgroupV1Tree::Kind::memory}, {"pids", CgroupV1Tree::Kind::pids}, {"cpu", CgroupV1Tree::Kind::cpu}};
+
+// A line of /proc/PID/cgroup: "4:cpu,cpuacct:/path", or "0::/path" of v2.
+struct OwnCgroup {
+  std::string_view controllers, path;
+  bool has(std::string_view controller) const {
+    for (size_t begin = 0, end = 0; begin <= controllers.size(); begin = end + 1) {
+      end = std::min(controllers.find(',', begin), controllers.size());
+      if (controllers.substr(begin, end - begin) == controller) return true;
+    }
+    return false;
+  }
+};
+
+std::vector<OwnCgroup> own_cgroups(std::string_view text) {
+  std::vector<OwnCgroup> own;
+  for (size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
+    end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = text.substr(begin, end - begin);
     const size_t first = line.find(':');
     const size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string path = line.substr(second + 1);
-    const std::string names = line.substr(first + 1, second - first - 1);
-    if (names.empty()) own_v2 = path;
-    else
-      for (const std::string& name : split(names, ',')) own_v1[name] = path;
+    if (first == std::string_view::npos || second == std::string_view::npos) continue;
+    own.push_back({line.substr(first + 1, second - first - 1), line.substr(second + 1)});
   }
+  return own;
+}
+
+std::string path_of(const std::vector<OwnCgroup>& own, std::string_view controller) {
+  for (const OwnCgroup& each : own)
+    if (controller.empty() ? each.controllers.empty() : each.has(controller)) return std::string(each.path);
+  return "";
+}
+
+bool is_whole_tree(const std::string& directory, decltype(statfs::f_type) magic) {
+  struct statfs info {};
+  if (::statfs(directory.c_str(), &info) != 0 || info.f_type != magic) return false;
+  if (magic == kCgroup2Magic) return is_tree_root(directory);
+  return sys::stat(join_path(directory, "release_agent")).ok();  // only the root of a v1 tree has it
+}
+
+// The usual places, looked at directly: /proc/self/mountinfo takes the longer, the more mounts the host has. Only where
+// what /proc/self/cgroup says begins at the root of each tree, and the whole trees are mounted: in the first cgroup
+// namespace, not in a container. Nothing: mountinfo has to tell.
+std::optional<CgroupView> usual_view(std::string_view cgroup) {
+  constexpr std::string_view kFirstNamespace = "cgroup:[4026531835]";  // the kernel's PROC_CGROUP_INIT_INO
+  const Result<std::string> space = sys::readlink("/proc/self/ns/cgroup");
+  if (!space.ok() || space.value() != kFirstNamespace) return std::nullopt;
+  const std::vector<OwnCgroup> own = own_cgroups(cgroup);
   CgroupView view;
-  const std::pair<const char*, CgroupV1Tree::Kind> kinds[] = {
-      {"memory", CgroupV1Tree::Kind::memory}, {"pids", CgroupV1Tree::Kind::pids}, {"cpu", CgroupV1Tree::Kind::cpu}};
-  for (const std::string& line : split(mountinfo, '\n')) {
+  for (const char* place : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}) {
+    if (!view.v2_root.empty() || !is_whole_tree(place, kCgroup2Magic)) continue;
+    view.v2_root = place;
+    view.v2_own = path_in_mount(place, "/", path_of(own, ""));
+  }
+  if (view.v2_own.empty()) return std::nullopt;
+  for (const auto& [name, kind] : kV1Kinds) {
+    const auto line = std::find_if(own.begin(), own.end(), [name = name](const OwnCgroup& each) { return each.has(name); });
+    if (line == own.end()) continue;
+    const std::string place = join_path("/sys/fs/cgroup", line->controllers);
+    if (!is_whole_tree(place, kCgroup1Magic)) return std::nullopt;
+    const std::string path = path_in_mount(place, "/", std::string(line->path));
+    view.v1.push_back({kind, path.empty() ? place : path});
+  }
+  return view;
+}
+
+}  // namespace
+
+CgroupView parse_cgroup_view(std::string_view cgroup, std::string_view mountinfo) {
+  const std::vector<OwnCgroup> all_own = own_cgroups(cgroup);
+  CgroupView view;
+  for (size_t begin = 0, end = 0; begin < mountinfo.size(); begin = end + 1) {
+    end = std::min(mountinfo.find('\n', begin), mountinfo.size());
+    const std::string_view line = mountinfo.substr(begin, end - begin);
     const size_t dash = line.find(" - ");
-    if (dash == std::string::npos) continue;
+    if (dash == std::string_view::npos || !starts_with(line.substr(dash + 3), "cgroup")) continue;
     const std::vector<std::string> fields = split(line.substr(0, dash), ' ');
     const std::vector<std::string> more = split(line.substr(dash + 3), ' ');
     if (fields.size() < 5 || more.size() < 3) continue;
     const std::string root = unescape(fields[3]), mount = unescape(fields[4]);
     if (more[0] == "cgroup2" && (view.v2_root.empty() || view.v2_root == mount)) {  // the later one lies on top
       view.v2_root = mount;
-      view.v2_own = path_in_mount(mount, root, own_v2);
+      view.v2_own = path_in_mount(mount, root, path_of(all_own, ""));
     }
     if (more[0] != "cgroup") continue;
     const std::vector<std::string> options = split(more[2], ',');
-    for (const auto& [name, kind] : kinds) {
+    for (const auto& [name, kind] : kV1Kinds) {
       if (std::find(options.begin(), options.end(), name) == options.end()) continue;
       if (std::any_of(view.v1.begin(), view.v1.end(), [kind = kind](const CgroupView::V1& seen) { return seen.kind == kind; })) continue;
-      std::string own = path_in_mount(mount, root, own_v1[name]);
+      std::string own = path_in_mount(mount, root, path_of(all_own, name));
       view.v1.push_back({kind, own.empty() ? mount : own});
     }
   }
   return view;
+}
+
+CgroupView look_around() {
+  const Result<std::string> cgroup = read_file("/proc/self/cgroup", 65536);
+  if (!cgroup.ok()) return {};
+  if (std::optional<CgroupView> usual = usual_view(cgroup.value())) return std::move(*usual);
+  const Result<std::string> mountinfo = read_file("/proc/self/mountinfo", size_t{8} << 20);
+  return mountinfo.ok() ? parse_cgroup_view(cgroup.value(), mountinfo.value()) : CgroupView{};
 }
 
 // ---- the leaves of one sandbox ---------------------------------------------------------------------------------------
@@ -180,6 +249,7 @@ CgroupParent::CgroupParent(CgroupParent&& other) noexcept
       remedy_(std::move(other.remedy_)),
       moved_from_(std::exchange(other.moved_from_, "")),
       made_(other.made_),
+      reaped_(other.reaped_),
       spent_us_(other.spent_us_) {}
 
 CgroupParent::~CgroupParent() {
@@ -190,10 +260,11 @@ CgroupParent::~CgroupParent() {
   ::unlinkat(directory_.get(), kSupervisorLeaf, AT_REMOVEDIR);
 }
 
-void CgroupParent::reap_stale() const {
+void CgroupParent::reap_stale() {
+  if (std::exchange(reaped_, true)) return;
   // The next run of the same user cleans up after a supervisor that was killed. Its sandbox died with it.
   if (directory_.valid()) {
-    for (const std::string& name : stale_leaves(directory_.get())) {
+    for (const std::string& name : stale_leaves(directory_.get(), made_ > 0 ? 1 : 0)) {
       Result<UniqueFd> leaf = sys::openat(directory_.get(), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
       if (!leaf.ok()) continue;
       (void)write_cgroup_file(leaf.value().get(), "cgroup.kill", "1");
@@ -202,13 +273,13 @@ void CgroupParent::reap_stale() const {
     }
   }
   for (const CgroupV1Tree& tree : v1_) {
-    for (const std::string& name : stale_leaves(tree.directory.get())) ::unlinkat(tree.directory.get(), name.c_str(), AT_REMOVEDIR);
+    const bool has_ours = made_ > 0 && tree.kind != CgroupV1Tree::Kind::cpu;  // of cpu there need not be one
+    for (const std::string& name : stale_leaves(tree.directory.get(), has_ours ? 1 : 0)) ::unlinkat(tree.directory.get(), name.c_str(), AT_REMOVEDIR);
   }
 }
 
 Result<SandboxCgroup> CgroupParent::make(const CgroupLimits& limits, bool inner) {
   const auto in_stage = [](Error error) { return std::move(error).with_context("cannot set up the sandbox's cgroup").with_stage("cgroup"); };
-  if (made_ == 0) reap_stale();
   const std::string name = leaf_name(made_++);
   SandboxCgroup cgroup;
   cgroup.controllers_ = controllers();
@@ -228,6 +299,7 @@ Result<SandboxCgroup> CgroupParent::make(const CgroupLimits& limits, bool inner)
     if (!limited.ok()) return in_stage(limited.take_error()).with_origin(path_);
   }
   for (const CgroupV1Tree& tree : v1_) {
+    if (tree.kind == CgroupV1Tree::Kind::cpu && !limits.cpus_milli) continue;  // nothing is read from it
     Result<CgroupV1Leaf> leaf = CgroupV1Leaf::create(tree, name);
     if (!leaf.ok()) return in_stage(leaf.take_error());
     Status limited = leaf.value().set_limits(limits);
@@ -391,11 +463,7 @@ void CgroupChoice::use_v1() {
 }
 
 CgroupChoice CgroupChoice::begin(const CgroupWish& wish) {
-  Result<std::string> cgroup = read_file("/proc/self/cgroup", 65536);
-  Result<std::string> mountinfo = read_file("/proc/self/mountinfo", size_t{8} << 20);
-  CgroupView view;
-  if (cgroup.ok() && mountinfo.ok()) view = parse_cgroup_view(cgroup.value(), mountinfo.value());
-  return begin(wish, view);
+  return begin(wish, wish.parent == "none" ? CgroupView{} : look_around());
 }
 
 CgroupChoice CgroupChoice::begin(const CgroupWish& wish, const CgroupView& view) {
@@ -429,9 +497,7 @@ Result<CgroupParent> CgroupChoice::finish() {
     Status ready = scope_->finish();
     if (ready.ok()) {
       // We stand somewhere else now.
-      Result<std::string> cgroup = read_file("/proc/self/cgroup", 65536);
-      Result<std::string> mountinfo = read_file("/proc/self/mountinfo", size_t{8} << 20);
-      if (cgroup.ok() && mountinfo.ok()) view_ = parse_cgroup_view(cgroup.value(), mountinfo.value());
+      view_ = look_around();
       ready = view_.v2_own.empty() ? Status(Error(ErrorKind::system, "the scope lies outside of what is mounted"))
                                    : divide(view_.v2_own, false);
       parent_.moved_from_.clear();  // the scope vanishes with us

@@ -41,6 +41,7 @@ struct CgroupView {
 };
 // Pure, from the texts of /proc/self/cgroup and /proc/self/mountinfo. Of several mounts the first counts.
 CgroupView parse_cgroup_view(std::string_view cgroup, std::string_view mountinfo);
+CgroupView look_around();  // this process's
 
 // The leaves of one sandbox: one in the v2 tree, one for each v1 controller. Removed with it.
 class SandboxCgroup {
@@ -90,12 +91,14 @@ class CgroupParent {
   // Leaves with these limits. `inner`: CgroupLeaf::create. Errors: with stage "cgroup".
   Result<SandboxCgroup> make(const CgroupLimits& limits, bool inner);
 
+  // Removes what supervisors of this user left that were killed, at the first call; best while the sandbox is busy.
+  void reap_stale();
+
   // Time that was spent on the choice, in microseconds, once: for the first run's result.
   int64_t take_spent_us() { return std::exchange(spent_us_, 0); }
 
  private:
   friend class CgroupChoice;
-  void reap_stale() const;
   UniqueFd directory_;      // in the v2 tree
   std::string path_;
   Controllers v2_controllers_, v1_controllers_;
@@ -103,6 +106,7 @@ class CgroupParent {
   std::string reason_, remedy_;
   std::string moved_from_;  // our own cgroup, when we moved into sbx-sup below it
   unsigned made_ = 0;
+  bool reaped_ = false;
   int64_t spent_us_ = 0;
 };
 

@@ -48,14 +48,24 @@ HostFacts probe_host() {
   std::map<std::string, std::string> parents;
   Result<std::string> passwd = read_file("/etc/passwd", size_t{8} << 20);
   if (passwd.ok()) {
-    for (const std::string& line : split(passwd.value(), '\n')) {
-      const std::vector<std::string> fields = split(line, ':');
-      if (fields.size() < 6 || fields[5].empty() || fields[5][0] != '/') continue;
-      Result<uint64_t> uid = parse_integer(fields[2]);
+    const std::string_view text = passwd.value();
+    for (size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
+      end = std::min(text.find('\n', begin), text.size());
+      // name:password:uid:gid:comment:home:shell
+      std::string_view fields[6];
+      size_t field = 0;
+      for (size_t from = begin, to = 0; field < 6 && from <= end; from = to + 1) {
+        to = std::min(text.find(':', from), end);
+        fields[field++] = text.substr(from, to - from);
+      }
+      if (field < 6 || fields[5].empty() || fields[5][0] != '/') continue;
+      const Result<uint64_t> uid = parse_integer(fields[2]);
       if (!uid.ok()) continue;
+      const bool person = uid.value() == 0 || (uid.value() >= kFirstPerson && uid.value() != kNobody);
+      if (!person && uid.value() != facts.uid) continue;
       const std::string home = normalize_path(fields[5]);
       if (uid.value() == facts.uid && facts.home.empty() && home != "/") facts.home = canonical(home);
-      if (home == "/" || uid.value() == kNobody || (uid.value() < kFirstPerson && uid.value() != 0)) continue;
+      if (home == "/" || !person) continue;
       const std::string parent = dir_name(home);
       auto known = parents.find(parent);
       if (known == parents.end()) known = parents.emplace(parent, canonical(parent)).first;

@@ -25,11 +25,11 @@ std::string hint_for(NamespaceStep step, int errnum) {
   return mend_namespaces(read_namespace_knobs(), step, errnum).text();
 }
 
+// Without that of the network, which the child makes itself (ns/plan.h).
 uint64_t clone_flags(const SandboxSpec& spec) {
   uint64_t flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_PIDFD;
   if (spec.namespaces.ipc) flags |= CLONE_NEWIPC;
   if (spec.namespaces.uts) flags |= CLONE_NEWUTS;
-  if (spec.net == NetMode::none) flags |= CLONE_NEWNET;
   return flags;
 }
 
@@ -72,6 +72,12 @@ void set_oom_score(pid_t pid) {
 
 }  // namespace
 
+Error namespaces_error(int errnum, ns::Stage stage) {
+  return Error::from_errno(errnum, "create the sandbox's namespaces")
+      .with_stage(ns::stage_name(stage))
+      .with_hint(hint_for(NamespaceStep::make, errnum));
+}
+
 Result<SharedPage> SharedPage::create() {
   void* memory = ::mmap(nullptr, sizeof(ns::StatusPage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return Error::from_errno(errno, "map the status page");
@@ -90,6 +96,12 @@ Launched::~Launched() {
 }
 
 std::vector<UniqueFd> Launched::receive() {
+  std::vector<UniqueFd> slots = receive_slots(hand_over_.get());
+  hand_over_.reset();
+  return slots;
+}
+
+std::vector<UniqueFd> receive_slots(int hand_over) {
   std::vector<UniqueFd> slots(ns::kSlotCount);
   for (;;) {
     char names[ns::kSlotCount];
@@ -100,7 +112,7 @@ std::vector<UniqueFd> Launched::receive() {
     message.msg_iovlen = 1;
     message.msg_control = control;
     message.msg_controllen = sizeof control;
-    const ssize_t got = ::recvmsg(hand_over_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    const ssize_t got = ::recvmsg(hand_over, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (got <= 0) break;
     for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
       if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
@@ -115,7 +127,6 @@ std::vector<UniqueFd> Launched::receive() {
       }
     }
   }
-  hand_over_.reset();
   return slots;
 }
 
@@ -148,6 +159,7 @@ Result<Launched> launch(const LaunchInput& input) {
   plan.exec_pipe = exec.write.get();
   plan.event_pipe = events.write.valid() ? events.write.get() : -1;
   plan.hand_over = pair[1].get();
+  plan.session = input.session;
   for (int i = 0; i < 3; ++i) {
     plan.stdio[i] = input.stdio[i];
     plan.tty[i] = input.tty[i];
@@ -168,12 +180,7 @@ Result<Launched> launch(const LaunchInput& input) {
   bool born_inside = false;
   const long pid = clone_child(args, input.cgroup != nullptr ? input.cgroup->birth_fd() : -1, born_inside);
   if (pid == 0) ns::run_child(plan);
-  if (pid < 0) {
-    const int errnum = static_cast<int>(-pid);
-    return Error::from_errno(errnum, "create the sandbox's namespaces")
-        .with_stage("clone")
-        .with_hint(hint_for(NamespaceStep::make, errnum));
-  }
+  if (pid < 0) return namespaces_error(static_cast<int>(-pid), ns::Stage::clone);
   launched.pidfd_.reset(pidfd);
   launched.ended_ = false;
   launched.hold_write_ = std::move(hold.write);
@@ -183,6 +190,7 @@ Result<Launched> launch(const LaunchInput& input) {
 
   Status mapped = ns::write_id_maps(static_cast<pid_t>(pid), input.ids, !input.root_identity);
   if (!mapped.ok()) {
+    if (plan.page->error_stage != 0) return launched;  // the child has ended, and says there of what
     Error error = mapped.take_error().with_stage("id maps");
     if (!error.hint().empty()) return error;
     const std::string hint = hint_for(NamespaceStep::map, error.errnum());
@@ -190,6 +198,7 @@ Result<Launched> launch(const LaunchInput& input) {
   }
   if (input.cgroup != nullptr && !born_inside) {
     Status admitted = input.cgroup->admit(static_cast<pid_t>(pid));
+    if (!admitted.ok() && plan.page->error_stage != 0) return launched;
     if (!admitted.ok()) return admitted.take_error().with_context("cannot put the sandbox into its cgroup").with_stage("cgroup");
   }
   if (input.root_identity) set_oom_score(static_cast<pid_t>(pid));

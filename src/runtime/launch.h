@@ -41,6 +41,7 @@ struct LaunchInput {
   int stdio[3] = {-1, -1, -1};
   bool tty[3] = {};
   const SandboxCgroup* cgroup = nullptr;  // borrowed; nullptr: the child stays in ours
+  int session = -1;                       // borrowed: init's end, see ns::SpawnVerb; the child's plan has the area
 };
 
 // One launched sandbox. Destroying it kills what still runs and waits for it.
@@ -70,6 +71,11 @@ class Launched {
   UniqueFd pidfd_, hold_write_, exec_pipe_, event_pipe_, hand_over_;
   bool ended_ = true;
 };
+
+// For Stage::clone, and Stage::network of the child's.
+Error namespaces_error(int errnum, ns::Stage stage);
+// What was sent to the socket so far, by slot.
+std::vector<UniqueFd> receive_slots(int hand_over);
 
 // Errors: with stage "clone", "cgroup" or "id maps", and a hint where the host forbids user namespaces.
 Result<Launched> launch(const LaunchInput& input);

@@ -35,6 +35,7 @@
 #include "runtime/program.h"
 #include "runtime/progress.h"
 #include "runtime/runner.h"
+#include "runtime/session_ground.h"
 #include "runtime/spec_text.h"
 #include "runtime/toolchain.h"
 #include "runtime/toolchain_paths.h"
@@ -132,6 +133,19 @@ class Execution {
   Result<std::vector<LanguageStatus>> languages();
   Result<LanguageCheck> check_file(const std::string& file);
 
+  // A session's: everything that stays the same from cell to cell.
+  using DriverOf = std::function<std::optional<SessionDriver>(const std::string& language)>;
+  Status prepare_session(const DriverOf& driver_of);
+  const SandboxSpec& session_spec() const { return session_spec_; }
+  Result<CgroupParent*> session_cgroups() { return cgroups(); }
+  const RunnerSpec* session_runner() const { return language_.runner; }
+  bool has_session_driver() const { return session_driver_; }
+  const std::string& session_source() const { return source_; }
+  Result<std::vector<CellStep>> cell_steps(const std::vector<std::string>& arguments) const;
+  Report session_report() const;
+  const std::vector<std::string>& guard_notes() const { return guard_notes_; }
+  void sweep(Report& report) const;
+
  private:
   LanguageStatus status_of(const RunnerSpec& runner, const std::vector<std::string>& distributions,
                            const ProbeRunner& probe);
@@ -159,7 +173,8 @@ class Execution {
   Result<FoundTools> find_tools(const RunnerSpec& runner, const ProbeRunner& probe) const;
   ToolchainRequest toolchain_request(const RunnerSpec* runner) const;
   std::string cache_directory() const;
-  Result<SandboxSpec> make_spec(const Step& step, std::vector<FsOp> extra, bool compiling) const;
+  // `last`: no further one is made, and it takes the view of files with it.
+  Result<SandboxSpec> make_spec(const Step& step, std::vector<FsOp> extra, bool compiling, bool last = false);
   Status plan_stdio();
   std::string inside_path_of(const std::string& host_path) const;
   bool is_visible(const std::string& host_path) const;
@@ -198,7 +213,6 @@ class Execution {
   Result<bool> compile(const StepValues& values, Report& report, std::vector<Product>& products);
   Result<Report> run_step(Step step, std::vector<FsOp> extra, Report report);
   void not_compiled(Report& report, const std::string& failure) const;
-  void sweep(Report& report) const;
   void gather_artifacts(RunResult& result, Report& report);
   void add_hints(Report& report) const;
 
@@ -217,8 +231,10 @@ class Execution {
   std::map<std::string, std::string> environment_ = process_environment();
   std::string caller_directory_;  // canonical; "" when it is gone
   PolicySearch search_;
-  std::vector<PolicyLayer> base_layers_;  // the default policy alone: for probes
   std::vector<PolicyLayer> layers_;
+  // The default policy alone: for probes. A copy of layers_[0] where a policy may have replaced that.
+  std::vector<PolicyLayer> own_base_;
+  std::span<const PolicyLayer> base_layers() const { return own_base_.empty() ? std::span(layers_).first(1) : std::span<const PolicyLayer>(own_base_); }
   std::map<std::string, LayerValue> merged_;
   std::vector<FsOp> rootfs_;
   std::string resolv_conf_;
@@ -233,6 +249,7 @@ class Execution {
   };
   std::vector<Guarded> guarded_;  // a :rw workspace first
   std::vector<std::string> guard_notes_;
+  bool whole_view_ = false;  // a policy says all that is seen: rootfs_ holds it for look-ups only
   std::string working_directory_ = kBoxDirectory;
   std::vector<FsOp> shared_;   // workspace, mounts
   std::vector<FsOp> placed_;   // program and extra files
@@ -253,6 +270,8 @@ class Execution {
   UniqueFd artifacts_directory_;  // --artifacts
   StdioPlan stdio_;
   NetMode net_ = NetMode::none;
+  SandboxSpec session_spec_;
+  bool session_driver_ = false;
 };
 
 // --require: a protection or mechanism without which the caller does not want to run.
@@ -330,8 +349,18 @@ Status Execution::load_policies() {
   search_.workspace = workspace_;
   // The base is always the one that is built in; a user's own default.toml is a layer like any other.
   layers_.push_back(SBX_TRY(load_policy("default", PolicySearch{})));
-  base_layers_ = layers_;
+  search_.dialect = request_.dialect;
   for (const std::string& name : request_.policies) layers_.push_back(SBX_TRY(load_policy(name, search_)));
+  if (!request_.policies.empty()) {
+    own_base_ = {layers_[0]};
+    layers_[0] = base_layer(std::move(layers_[0]), std::span(layers_).subspan(1));
+  }
+  for (const PolicyLayer& layer : layers_) {
+    if (!layer.whole_view) continue;
+    whole_view_ = true;
+    rootfs_.insert(rootfs_.end(), layer.mounts.begin(), layer.mounts.end());
+    if (request_.exec && workspace_.empty()) working_directory_ = layer.directory;
+  }
   layers_.push_back(request_.flags);
   SBX_TRY(add_arguments_environment());
 
@@ -342,6 +371,7 @@ Status Execution::load_policies() {
     return text == nullptr ? std::string() : *text;
   };
   if (text_of("net.mode") == "host") resolv_conf_ = host_resolver_config();
+  if (whole_view_) return {};
   const std::string manifest = text_of("fs.root");
   rootfs_ = SBX_TRY_CTX(expand_manifest(manifest), "the view of files '" + manifest + "'");
   return {};
@@ -508,6 +538,8 @@ Status Execution::share_mounts() {
     for (const FsOp& op : layer.mounts) {
       const BindOp* bind = std::get_if<BindOp>(&op);
       if (bind == nullptr || bind->read_only || !S_ISDIR(bind->source_mode)) continue;
+      // All of the host, writable, with --allow-sensitive-mount: what it trusts is everywhere, and policy check says so.
+      if (!layer.whole_host.empty() && bind->origin == layer.whole_host) continue;
       SBX_TRY(guard_directory(bind->source, bind->target));
     }
   }
@@ -688,7 +720,8 @@ ProbeRunner Execution::probe_runner() {
   return [this](const ProbeSpec& probe) -> Result<std::string> {
     if (probe.argv.empty()) return Error(ErrorKind::internal, "a probe without a command");
     ResolveInput input;
-    input.rootfs = rootfs_;
+    if (!whole_view_) input.rootfs = rootfs_;
+  input.box_in_whole_view = !request_.exec || !request_.files.empty();
     if (!probe.working_directory.empty() && probe.working_directory != "/") {
       input.working_directory = probe.working_directory;
       const Result<std::string> real = sys::realpath(probe.working_directory);
@@ -698,7 +731,7 @@ ProbeRunner Execution::probe_runner() {
     for (const BindOp& mount : probe.mounts) input.extra.emplace_back(mount);
     input.argv = probe.argv;
     input.exec_path = probe.argv[0];
-    SandboxSpec spec = SBX_TRY(resolve(base_layers_, facts_, input));
+    SandboxSpec spec = SBX_TRY(resolve(base_layers(), facts_, std::move(input)));
     // A shim needs the caller's PATH and choice of version, whatever the policy says of them.
     for (const std::string& variable : probe.environment) {
       const std::string name = variable.substr(0, variable.find('=') + 1);
@@ -852,7 +885,7 @@ std::string Execution::prepared_by(const RunnerSpec& runner, const std::vector<F
     input.environment.assign(toolchain_.environment.begin(), toolchain_.environment.end());
     input.environment.insert(input.environment.end(), environment.begin(), environment.end());
     input.path_prepend = toolchain_.path_prepend;
-    SandboxSpec spec = SBX_TRY(resolve(base_layers_, facts_, input));
+    SandboxSpec spec = SBX_TRY(resolve(base_layers(), facts_, std::move(input)));
     spec.limits.wall = kPrepareTime;
     spec.limits.memory = kPrepareMemory;
     spec.limits.disk = kPrepareDisk;
@@ -905,11 +938,13 @@ Status Execution::prepare_tool() {
   return {};
 }
 
-// Whether a host path is seen inside at the same path through the root manifest or what the caller shares.
+// Whether a host path is seen inside at the same path through the root manifest, a policy's mounts or what the caller shares.
 bool Execution::is_visible(const std::string& host_path) const {
   Result<std::string> real = sys::realpath(host_path);
   const auto covered = [&](const std::string& path) {
-    for (const std::vector<FsOp>* list : {&rootfs_, &shared_}) {
+    std::vector<const std::vector<FsOp>*> lists{&rootfs_, &shared_};
+    for (const PolicyLayer& layer : layers_) lists.push_back(&layer.mounts);
+    for (const std::vector<FsOp>* list : lists) {
       for (const FsOp& op : *list) {
         const BindOp* bind = std::get_if<BindOp>(&op);
         if (bind != nullptr && bind->source == bind->target && path_is_under(path, bind->target)) return true;
@@ -930,6 +965,10 @@ Status Execution::choose_command() {
   const std::string& word = request_.command[0];
   command_.argv = request_.command;
   command_.exec_path = word;
+  if (whole_view_) {  // what there is, and where, the policy says
+    if (word.find('/') != std::string::npos && word[0] != '/') command_.exec_path = normalize_path(working_directory_ + "/" + word);
+    return {};
+  }
   if (word.find('/') != std::string::npos) {
     if (word[0] != '/') {
       command_.exec_path = normalize_path(working_directory_ + "/" + word);
@@ -959,10 +998,12 @@ Status Execution::choose_command() {
     const bool visible = is_visible(path) || std::any_of(shared_.begin(), shared_.end(), seen) ||
                          path_is_under(path, kBoxDirectory);
     if (!visible && sys::stat(path).ok()) {
-      // What the policy makes at this very place (the synthetic /etc/passwd) is there, whatever the host's is.
+      // What the policy makes at this very place (the synthetic /etc/passwd) is there, whatever the host's is; and only the
+      // sandbox knows what is below a tree or a link of a policy's.
       const SandboxSpec spec = SBX_TRY(make_spec(command_, shared_, false));
       const auto made_there = [&](const FsOp& op) {
-        return std::visit([&](const auto& any) { return any.target == path; }, op);
+        const bool leads_on = std::holds_alternative<BindOp>(op) || std::holds_alternative<SymlinkOp>(op);
+        return std::visit([&](const auto& any) { return any.target == path || (leads_on && path_is_under(path, any.target)); }, op);
       };
       if (std::any_of(spec.fs.begin(), spec.fs.end(), made_there)) return {};
       Error error(ErrorKind::not_found, "'" + printable(word) + "' is on this host, but not in the sandbox");
@@ -1020,9 +1061,9 @@ Status Execution::choose_command() {
   return {};
 }
 
-Result<SandboxSpec> Execution::make_spec(const Step& step, std::vector<FsOp> extra, bool compiling) const {
+Result<SandboxSpec> Execution::make_spec(const Step& step, std::vector<FsOp> extra, bool compiling, bool last) {
   ResolveInput input;
-  input.rootfs = rootfs_;
+  input.rootfs = last ? std::move(rootfs_) : rootfs_;
   input.extra = std::move(extra);
   input.argv = step.argv;
   input.exec_path = step.exec_path;
@@ -1048,7 +1089,8 @@ Result<SandboxSpec> Execution::make_spec(const Step& step, std::vector<FsOp> ext
     input.extra.emplace_back(DirOp{folder, 0755});
     input.extra.emplace_back(FileOp{folder + "/online", online_cpus(*cpus), 0444});
   }
-  return resolve(layers_, facts_, input);
+  input.merged = &merged_;
+  return resolve(layers_, facts_, std::move(input));
 }
 
 Status Execution::plan_stdio() {
@@ -1379,7 +1421,7 @@ void Execution::add_hints(Report& report) const {
 Result<Report> Execution::run_step(Step step, std::vector<FsOp> extra, Report report) {
   if (wants_plots()) SBX_TRY(add_plot_hooks(step, extra));
   if (interrupted_ != 0) return ended_early(std::move(report));
-  SandboxSpec spec = SBX_TRY(make_spec(step, std::move(extra), false));
+  SandboxSpec spec = SBX_TRY(make_spec(step, std::move(extra), false, true));
   if (wants_plots()) put_search_paths(language_.runner->plots->search_paths, spec);
   net_ = spec.net;
   RunOptions options;
@@ -1507,6 +1549,134 @@ Result<Inspection> Execution::inspect() {
   return inspection;
 }
 
+// ---- sessions --------------------------------------------------------------------------------------------------
+
+Status Execution::prepare_session(const DriverOf& driver_of) {
+  SBX_TRY(check_requirements());
+  cgroup_choice_.emplace(CgroupChoice::begin(cgroup_wish(request_, facts_)));
+  SBX_TRY(share_workspace());
+  SBX_TRY(load_policies());
+  runners_ = SBX_TRY(load_runners(search_, request_.language));
+  Result<LanguageChoice> choice = choose_language(runners_, request_.language, "", "");
+  if (!choice.ok()) {
+    runners_ = SBX_TRY(load_runners(search_));
+    choice = SBX_TRY(choose_language(runners_, request_.language, "", ""));
+  }
+  language_ = choice.take();
+  if (!language_.runner->limits.values.empty()) {
+    layers_.insert(layers_.begin() + 1, language_.runner->limits);
+    merged_ = SBX_TRY(merge_layers(layers_));
+  }
+  SBX_TRY(share_mounts());
+  SBX_TRY(place_files());
+  const Status found = find_tool();
+  if (found.ok()) SBX_TRY(prepare_tool());
+  if (interrupted_ != 0) return Error(ErrorKind::system, "interrupted by signal " + std::to_string(interrupted_));
+  SBX_TRY(found);
+
+  const RunnerSpec& runner = *language_.runner;
+  source_ = join_path(workspace_.empty() ? kBoxDirectory : kSourceDirectory, runner.source_name);
+  std::vector<FsOp> extra = shared_;
+  extra.insert(extra.end(), tool_mounts_.begin(), tool_mounts_.end());
+  extra.insert(extra.end(), placed_.begin(), placed_.end());
+  StepValues values;
+  values.tool = toolchain_.executable;
+  values.tool_directory = tool_directory(runner, toolchain_);
+  values.tools = tools_;
+  values.memory = limit_of<Bytes>("limits.memory");
+  values.cpus_milli = limit_of<uint64_t>("limits.cpus");
+  values.source = source_;
+  Step step{{"true"}, "true", {}};
+  if (const std::optional<SessionDriver> driver = driver_of(runner.name)) {
+    session_driver_ = true;
+    extra.emplace_back(DirOp{driver->directory, 0755});
+    for (const auto& [name, content] : driver->files) extra.emplace_back(FileOp{join_path(driver->directory, name), content, 0644});
+    step.argv = SBX_TRY(expand_words(driver->argv, values, runner.origin));
+    step.exec_path = step.argv[0];
+    step.environment = SBX_TRY(expand_environment(runner.environment, values, runner.origin));
+  } else {
+    if (!workspace_.empty()) extra.emplace_back(PrivateDirOp{kSourceDirectory, 0755});
+    if (runner.compile) extra.emplace_back(PrivateDirOp{kBuildDirectory, 0755});
+  }
+  extra.emplace_back(PrivateDirOp{kCellInputDirectory, 0755});
+  session_spec_ = SBX_TRY(make_spec(step, std::move(extra), false));
+  note_spec(session_spec_);
+  return {};
+}
+
+Result<std::vector<CellStep>> Execution::cell_steps(const std::vector<std::string>& arguments) const {
+  const RunnerSpec& runner = *language_.runner;
+  if (runner.has_hook(RunnerHook::jvm_main_class) || runner.has_hook(RunnerHook::java_source_name)) {
+    return Error(ErrorKind::unsupported, runner.title + " has no cells: its programs are run one by one").with_hint("sbx run FILE");
+  }
+  StepValues values;
+  values.tool = toolchain_.executable;
+  values.tool_directory = tool_directory(runner, toolchain_);
+  values.tools = tools_;
+  values.source = source_;
+  values.sources = {source_};
+  values.memory = limit_of<Bytes>("limits.memory");
+  values.cpus_milli = limit_of<uint64_t>("limits.cpus");
+  values.output = join_path(kBuildDirectory, output_name(base_name(source_)));
+  values.arguments = arguments;
+  values.flags = request_.compile_flags;
+  const auto step = [&](const std::vector<std::string>& words, const std::map<std::string, std::string>& environment) -> Result<CellStep> {
+    CellStep made;
+    made.argv = SBX_TRY(expand_words(words, values, runner.origin));
+    made.environment = session_spec_.environment;
+    for (const auto& [name, value] : SBX_TRY(expand_environment(environment, values, runner.origin))) {
+      std::erase_if(made.environment, [&, &key = name](const std::string& entry) { return starts_with(entry, key + "="); });
+      made.environment.push_back(name + "=" + value);
+    }
+    return made;
+  };
+  std::vector<CellStep> steps;
+  if (runner.compile) steps.push_back(SBX_TRY(step(runner.compile->argv, runner.compile->environment)));
+  steps.push_back(SBX_TRY(step(runner.run_argv, runner.environment)));
+  return steps;
+}
+
+Report Execution::session_report() const {
+  Report report;
+  report.language = language_.runner->name;
+  report.tool = toolchain_.executable;
+  report.tool_version = toolchain_.version;
+  report.argv = session_spec_.argv;
+  report.limits = session_spec_.limits;
+  report.policy_digest = spec_digest(session_spec_);
+  report.policy_origins.assign(session_spec_.origins.begin(), session_spec_.origins.end());
+  return report;
+}
+
+// Owns what an Execution borrows.
+class PreparedSession final : public SessionGround {
+ public:
+  PreparedSession(RunRequest request, const HostFacts& facts, const Observer& observer)
+      : request_(std::move(request)), facts_(facts), observer_(observer), execution_(request_, facts_, observer_, engine_) {}
+  Status prepare(const Execution::DriverOf& driver_of) { return execution_.prepare_session(driver_of); }
+
+  const SandboxSpec& spec() const override { return execution_.session_spec(); }
+  Result<CgroupParent*> cgroups() override { return execution_.session_cgroups(); }
+  const std::string& language() const override { return execution_.session_runner()->name; }
+  bool has_driver() const override { return execution_.has_session_driver(); }
+  std::string cell_path() const override { return execution_.session_source().substr(1); }
+  Result<std::vector<CellStep>> cell_steps(const std::vector<std::string>& arguments) const override { return execution_.cell_steps(arguments); }
+  Report blank_report() const override { return execution_.session_report(); }
+  std::vector<std::string> notes() const override { return execution_.guard_notes(); }
+  std::vector<std::string> sweep() const override {
+    Report report;
+    execution_.sweep(report);
+    return report.artifact_notes;
+  }
+
+ private:
+  const RunRequest request_;
+  const HostFacts facts_;
+  const Observer observer_;
+  const Engine engine_ = run_sandbox;
+  Execution execution_;
+};
+
 // ID and ID_LIKE of os-release(5), most specific first.
 std::vector<std::string> distribution_names() {
   std::vector<std::string> names;
@@ -1622,6 +1792,14 @@ Result<LanguageCheck> Execution::check_file(const std::string& file) {
 }
 
 }  // namespace
+
+Result<std::unique_ptr<SessionGround>> prepare_session(RunRequest request, const HostFacts& facts, const Observer& observer,
+                                                       const std::function<std::optional<SessionDriver>(const std::string& language)>& driver_of) {
+  request.exec = true;  // there is no program, whose name could be taken
+  auto prepared = std::make_unique<PreparedSession>(std::move(request), facts, observer);
+  SBX_TRY(prepared->prepare(driver_of));
+  return std::unique_ptr<SessionGround>(std::move(prepared));
+}
 
 Result<std::vector<LanguageStatus>> list_languages(const HostFacts& facts, const Observer& observer,
                                                    const Engine& engine) {

@@ -51,6 +51,7 @@ struct RunRequest {
   std::vector<MountArgument> mounts;
   std::vector<std::string> environment;  // "K=V" or "K"
   std::vector<std::string> policies;
+  std::string dialect;  // of the files among them; "": by their extension
   PolicyLayer flags{.name = "command line", .values = {}, .mounts = {}, .syscall_rules = {}};  // --memory … by key table
   std::vector<std::string> compile_flags;
   bool build_cache = true;

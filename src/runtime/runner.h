@@ -22,6 +22,7 @@ inline constexpr char kPreparedDirectory[] = "/run/sbx/prepared";
 inline constexpr char kFilesDirectory[] = "/run/sbx/files";
 inline constexpr char kSourceDirectory[] = "/run/sbx/src";
 inline constexpr char kBoxDirectory[] = "/box";
+inline constexpr char kCellInputDirectory[] = "/run/sbx/input";  // what a session's cells read on stdin
 
 struct LanguageChoice {
   const RunnerSpec* runner = nullptr;  // borrowed from the list given

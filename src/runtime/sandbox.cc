@@ -2,7 +2,10 @@
 
 #include <linux/audit.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -10,6 +13,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <span>
 
 #include "base/sys.h"
@@ -18,6 +22,7 @@
 #include "ns/plan_text.h"
 #include "runtime/choose_cgroup.h"
 #include "runtime/launch.h"
+#include "runtime/live_sandbox.h"
 #include "runtime/mending.h"
 #include "runtime/stdio.h"
 #include "runtime/supervise.h"
@@ -98,8 +103,9 @@ Result<std::string> disk_of(const SandboxSpec& spec) {
 }
 
 // No leaf where it would hold and count nothing.
-Result<std::optional<SandboxCgroup>> make_cgroup(const SandboxSpec& spec, CgroupParent* parent) {
+Result<std::optional<SandboxCgroup>> make_cgroup(const SandboxSpec& spec, CgroupParent* parent, bool all_die) {
   CgroupLimits limits;
+  limits.all_die = all_die;
   if (spec.limits.io) {
     const auto found = spec.origins.find("limits.io");
     const std::string origin = found == spec.origins.end() ? "" : found->second;
@@ -189,6 +195,7 @@ Error setup_error(const ns::PlannedChild& child, const ns::StatusPage& page, con
     }
     return Error::from_errno(errnum, "execute " + command).with_stage("exec");
   }
+  if (stage == ns::Stage::network) return namespaces_error(errnum, stage);
   std::string what = std::string("set up the sandbox (") + ns::stage_name(stage) + ")";
   if (stage == ns::Stage::mounts) what = child.step_text(page.error_step);
   Error error = Error::from_errno(errnum, what).with_stage(ns::stage_name(stage));
@@ -225,10 +232,10 @@ void fill_setup_times(Outcome& outcome, const ns::StatusPage& page, int64_t cgro
   if (cgroup_us > 0) outcome.setup_times.push_back({"cgroup", Micros{cgroup_us}});
   outcome.setup_times.push_back({"prepare", Micros{static_cast<int64_t>((clone_ns - start_ns) / 1000)}});
   uint64_t previous = clone_ns;
-  const char* name = "clone and id maps";
+  const char* name = ns::stage_name(ns::Stage::clone);
   for (uint32_t stage = 0; stage < ns::kStageCount; ++stage) {
     const uint64_t began = page.stage_ns[stage];
-    if (began == 0 || stage == static_cast<uint32_t>(ns::Stage::wait)) continue;
+    if (began == 0) continue;
     outcome.setup_times.push_back({name, Micros{static_cast<int64_t>((began - previous) / 1000)}});
     previous = began;
     name = ns::stage_name(static_cast<ns::Stage>(stage));
@@ -355,6 +362,134 @@ void fill_isolation(Outcome& outcome, const SandboxSpec& spec, const HostFacts& 
   }
 }
 
+// What a sandbox stands on before it is cloned. Outlives it.
+struct Ground {
+  std::optional<SandboxCgroup> cgroup;  // removed when the sandbox is dead, whatever goes wrong
+  bool sample_memory = false;
+  HostIdentity identity;
+  Filter filter;
+  std::unique_ptr<ns::PlannedChild> child;
+  size_t space_index = 0;        // of the kept directory that lies on the private tmpfs
+  std::vector<std::string> notes;
+  std::vector<UniqueFd> trees;   // copies of what could not be idmapped
+  int64_t cgroup_us = 0;
+  uint64_t start_ns = 0;
+
+  int space_slot() const { return space_index < child->keep_slots.size() ? child->keep_slots[space_index] : -1; }
+};
+
+// One descriptor on the private tmpfs, whose use counts as memory and as disk.
+size_t add_space_directory(const SandboxSpec& spec, std::vector<std::string>& keep) {
+  for (size_t i = 0; i < keep.size(); ++i) {
+    for (const FsOp& op : spec.fs) {
+      const PrivateDirOp* directory = std::get_if<PrivateDirOp>(&op);
+      if (directory != nullptr && directory->target == keep[i]) return i;
+    }
+  }
+  for (const FsOp& op : spec.fs) {
+    if (const PrivateDirOp* directory = std::get_if<PrivateDirOp>(&op)) {
+      keep.push_back(directory->target);
+      return keep.size() - 1;
+    }
+  }
+  return keep.size();
+}
+
+// The plan, by other means where a file system refuses idmapping (design section 6): a read-only tree is shown as it
+// is if everybody may read it, else copied in; for a writable one the payload runs as the tree's owner.
+Result<std::unique_ptr<ns::PlannedChild>> make_plan(const SandboxSpec& spec, const HostFacts& facts, ns::PlanOptions& options,
+                                                    Ground& ground) {
+  HostIdentity& identity = ground.identity;
+  for (;;) {
+    std::optional<ns::IdMapRefusal> refusal;
+    options.refusal = &refusal;
+    Result<std::unique_ptr<ns::PlannedChild>> planned = ns::build_plan(spec, facts, options);
+    if (planned.ok() || !refusal) return planned;
+    const BindOp* bind = std::get_if<BindOp>(&spec.fs[refusal->op]);
+    const bool may_copy = facts.may_clone_trees;
+    if (bind != nullptr ? !bind->read_only : !may_copy) {
+      if (refusal->owner_uid == 0 || !identity.lease.lock.valid()) return planned;
+      identity.lease = {};
+      identity.owner = true;
+      options.host_uid = identity.uid = refusal->owner_uid;
+      options.host_gid = identity.gid = refusal->owner_gid != 0 ? refusal->owner_gid : refusal->owner_uid;
+      continue;
+    }
+    const uint32_t for_all = S_ISDIR(refusal->mode) ? 05 : 04;
+    if (bind != nullptr && (refusal->mode & for_all) == for_all) {
+      options.unmapped.insert(refusal->op);
+      ground.notes.push_back("'" + bind->source + "' cannot be idmapped: only what everybody may read can be read");
+      continue;
+    }
+    if (!may_copy) return planned;
+    const std::string source = bind != nullptr ? bind->source : std::get<OverlayOp>(spec.fs[refusal->op]).lower;
+    ground.trees.push_back(SBX_TRY(copy_to_tmpfs(source, spec.limits.disk, spec.limits.inodes, {identity.uid, identity.gid})));
+    options.trees[refusal->op] = ground.trees.back().get();
+  }
+}
+
+// What the front end wants of the plan stands in `options`; the rest is filled in here.
+Status prepare_ground(const SandboxSpec& spec, const HostFacts& facts, CgroupParent* cgroups, ns::PlanOptions options,
+                      Ground& ground) {
+  ground.start_ns = sys::monotonic_ns();
+  if (std::optional<SandboxCgroup> made = SBX_TRY(make_cgroup(spec, cgroups, !options.keep_root))) ground.cgroup.emplace(std::move(*made));
+  const uint64_t cgroup_ns = sys::monotonic_ns();
+  ground.cgroup_us = static_cast<int64_t>((cgroup_ns - ground.start_ns) / 1000);
+  if (cgroups != nullptr) ground.cgroup_us += cgroups->take_spent_us();
+  ground.start_ns = cgroup_ns;
+  const Controllers held = held_by(ground.cgroup);
+  ground.sample_memory = spec.limits.memory.has_value() && !held.memory;
+  ground.identity = SBX_TRY(choose_identity(facts));
+  ground.filter = SBX_TRY(choose_filter(spec, ground.sample_memory));
+  const Filter& filter = ground.filter;
+
+  options.leased = facts.root_identity;
+  options.detached_trees = facts.may_clone_trees;
+  options.host_uid = ground.identity.uid;
+  options.host_gid = ground.identity.gid;
+  options.filter = filter.program;
+  options.reporting_filter = filter.reporting;
+  options.must_have_keyring = filter.program.empty() || allows(filter.program, SYS_keyctl);
+  options.start_key = filter.start_key;
+  ground.space_index = add_space_directory(spec, options.keep);
+  options.pids_controller = held.pids;
+  options.cpu_controller = held.cpu;
+  options.show_cgroup = ground.cgroup && ground.cgroup->in_v2() && spec.namespaces.cgroup && !spec.hardening.nested_userns;
+  options.data_limit = ground.sample_memory ? data_limit(spec.limits) : 0;
+  ground.child = SBX_TRY(make_plan(spec, facts, options, ground));
+  return {};
+}
+
+void describe_isolation(Outcome& outcome, const SandboxSpec& spec, const HostFacts& facts, const Ground& ground, const CgroupParent* cgroups) {
+  fill_isolation(outcome, spec, facts, *ground.child, ground.filter, ground.cgroup, cgroups);
+  if (ground.identity.owner) outcome.isolation.identity = "the uid of the owner of a shared directory";
+  std::vector<std::string>& not_held = outcome.isolation.not_held;
+  not_held.insert(not_held.end(), ground.notes.begin(), ground.notes.end());
+}
+
+LaunchInput launch_input(const SandboxSpec& spec, const HostFacts& facts, const Ground& ground) {
+  LaunchInput input;
+  input.spec = &spec;
+  input.child = ground.child.get();
+  input.ids = {spec.identity.uid, ground.identity.uid, spec.identity.gid, ground.identity.gid};
+  input.root_identity = facts.root_identity;
+  input.cgroup = ground.cgroup ? &*ground.cgroup : nullptr;
+  return input;
+}
+
+// What became of the start, where it came to nothing. `ran`: it did not.
+std::optional<Error> start_error(const Ground& ground, const ns::StatusPage& page, const SandboxSpec& spec, const HostFacts& facts, bool ran) {
+  if (page.error_stage != 0) return setup_error(*ground.child, page, spec, facts);
+  if (ran) return std::nullopt;
+  return Error(ErrorKind::system, std::string("the sandbox died while it was being set up (") +
+                                      ns::stage_name(static_cast<ns::Stage>(std::min(page.stage, ns::kStageCount - 1))) + ")");
+}
+
+Error with_open_files_hint(Error error) {
+  if (error.errnum() != EMFILE || !error.hint().empty()) return error;
+  return std::move(error).with_hint("the caller's own limit of open files is too small; raise it: ulimit -n 1024");
+}
+
 class Run {
  public:
   Run(const SandboxSpec& spec, const HostFacts& facts, const RunOptions& options)
@@ -362,113 +497,49 @@ class Run {
 
   RunResult operator()() {
     Status status = all();
-    if (!status.ok()) fail(status.take_error());
+    if (!status.ok()) {
+      result_.outcome.verdict = Verdict::setup_failed;
+      result_.outcome.setup_error = with_open_files_hint(status.take_error());
+    }
     return std::move(result_);
   }
 
  private:
-  void fail(Error error) {
-    if (error.errnum() == EMFILE && error.hint().empty()) {
-      error = std::move(error).with_hint("the caller's own limit of open files is too small; raise it: ulimit -n 1024");
-    }
-    result_.outcome.verdict = Verdict::setup_failed;
-    result_.outcome.setup_error = std::move(error);
-  }
-
-  // The plan, by other means where a file system refuses idmapping (design section 6): a read-only tree is shown as it
-  // is if everybody may read it, else copied in; for a writable one the payload runs as the tree's owner.
-  Result<std::unique_ptr<ns::PlannedChild>> plan(ns::PlanOptions& options, HostIdentity& identity) {
-    for (;;) {
-      std::optional<ns::IdMapRefusal> refusal;
-      options.refusal = &refusal;
-      Result<std::unique_ptr<ns::PlannedChild>> planned = ns::build_plan(spec_, facts_, options);
-      if (planned.ok() || !refusal) return planned;
-      const BindOp* bind = std::get_if<BindOp>(&spec_.fs[refusal->op]);
-      const bool may_copy = facts_.may_clone_trees;
-      if (bind != nullptr ? !bind->read_only : !may_copy) {
-        if (refusal->owner_uid == 0 || !identity.lease.lock.valid()) return planned;
-        identity.lease = {};
-        identity.owner = true;
-        options.host_uid = identity.uid = refusal->owner_uid;
-        options.host_gid = identity.gid = refusal->owner_gid != 0 ? refusal->owner_gid : refusal->owner_uid;
-        continue;
-      }
-      const uint32_t for_all = S_ISDIR(refusal->mode) ? 05 : 04;
-      if (bind != nullptr && (refusal->mode & for_all) == for_all) {
-        options.unmapped.insert(refusal->op);
-        notes_.push_back("'" + bind->source + "' cannot be idmapped: only what everybody may read can be read");
-        continue;
-      }
-      if (!may_copy) return planned;
-      const std::string source = bind != nullptr ? bind->source : std::get<OverlayOp>(spec_.fs[refusal->op]).lower;
-      trees_.push_back(SBX_TRY(copy_to_tmpfs(source, spec_.limits.disk, spec_.limits.inodes, {identity.uid, identity.gid})));
-      options.trees[refusal->op] = trees_.back().get();
-    }
-  }
-
   Status all() {
-    uint64_t start_ns = sys::monotonic_ns();
-    // Before everything that it outlives: the leaf is removed when the sandbox is dead, whatever goes wrong.
-    std::optional<SandboxCgroup> cgroup = SBX_TRY(make_cgroup(spec_, options_.cgroups));
-    const uint64_t cgroup_ns = sys::monotonic_ns();
-    int64_t cgroup_us = static_cast<int64_t>((cgroup_ns - start_ns) / 1000);
-    if (options_.cgroups != nullptr) cgroup_us += options_.cgroups->take_spent_us();
-    start_ns = cgroup_ns;
     result_.kept_directories.resize(options_.keep_directories.size());
-    const Controllers held = held_by(cgroup);
-    const bool sample_memory = spec_.limits.memory.has_value() && !held.memory;
-    HostIdentity identity = SBX_TRY(choose_identity(facts_));
-    const Filter filter = SBX_TRY(choose_filter(spec_, sample_memory));
     std::unique_ptr<Stdio> stdio = SBX_TRY(Stdio::prepare(options_.stdio, spec_.limits.output ? spec_.limits.output->value : 0));
-
     ns::PlanOptions plan_options;
-    plan_options.leased = facts_.root_identity;
-    plan_options.detached_trees = facts_.may_clone_trees;
-    plan_options.host_uid = identity.uid;
-    plan_options.host_gid = identity.gid;
-    plan_options.filter = filter.program;
-    plan_options.reporting_filter = filter.reporting;
-    plan_options.must_have_keyring = filter.program.empty() || allows(filter.program, SYS_keyctl);
-    plan_options.start_key = filter.start_key;
     plan_options.keep = options_.keep_directories;
-    const size_t space_index = add_space_directory(plan_options.keep);
     plan_options.terminal = stdio->needs_pty();
     plan_options.terminal_setup = stdio->pty_setup();
-    plan_options.pids_controller = held.pids;
-    plan_options.cpu_controller = held.cpu;
-    plan_options.show_cgroup = cgroup && cgroup->in_v2() && spec_.namespaces.cgroup && !spec_.hardening.nested_userns;
-    plan_options.data_limit = sample_memory ? data_limit(spec_.limits) : 0;
-    const std::unique_ptr<ns::PlannedChild> child = SBX_TRY(plan(plan_options, identity));
-    fill_isolation(result_.outcome, spec_, facts_, *child, filter, cgroup, options_.cgroups);
-    if (identity.owner) result_.outcome.isolation.identity = "the uid of the owner of a shared directory";
-    std::vector<std::string>& not_held = result_.outcome.isolation.not_held;
-    not_held.insert(not_held.end(), notes_.begin(), notes_.end());
+    Ground ground;
+    SBX_TRY(prepare_ground(spec_, facts_, options_.cgroups, std::move(plan_options), ground));
+    describe_isolation(result_.outcome, spec_, facts_, ground, options_.cgroups);
+    const Filter& filter = ground.filter;
 
-    LaunchInput input;
-    input.spec = &spec_;
-    input.child = child.get();
-    input.ids = {spec_.identity.uid, identity.uid, spec_.identity.gid, identity.gid};
-    input.root_identity = facts_.root_identity;
-    input.cgroup = cgroup ? &*cgroup : nullptr;
-    SBX_TRY(connect(*stdio, identity, input));
+    LaunchInput input = launch_input(spec_, facts_, ground);
+    SBX_TRY(connect(*stdio, ground.identity, input));
     if (options_.show_call) show_calls(input);
     const uint64_t clone_ns = sys::monotonic_ns();
     Launched launched = SBX_TRY(launch(input));
     stdio->close_child_ends();
+    // What need not be done before, while the child is at its mounts.
+    ground.child->close_trees();
+    if (options_.cgroups != nullptr) options_.cgroups->reap_stale();
 
     SuperviseInput supervise_input;
     supervise_input.spec = &spec_;
     supervise_input.launched = &launched;
     supervise_input.stdio = stdio.get();
     supervise_input.cgroup = input.cgroup;
-    supervise_input.sample_memory = sample_memory;
-    supervise_input.space_slot = space_index < child->keep_slots.size() ? child->keep_slots[space_index] : -1;
+    supervise_input.sample_memory = ground.sample_memory;
+    supervise_input.space_slot = ground.space_slot();
     supervise_input.forward_signals = options_.forward_signals;
     supervise_input.progress = options_.progress;
     SuperviseResult run = supervise(supervise_input);
 
     Outcome& outcome = result_.outcome;
-    fill_setup_times(outcome, launched.page(), cgroup_us, start_ns, clone_ns, run.exec_ns);
+    fill_setup_times(outcome, launched.page(), ground.cgroup_us, ground.start_ns, clone_ns, run.exec_ns);
     outcome.out = stdio->result(1);
     outcome.err = stdio->result(2);
     // What the payload wrote beyond the limit was never read: nobody knows how much it was.
@@ -476,13 +547,8 @@ class Run {
     if (stdio->over_limit() == 2) outcome.err.truncated = true;
     outcome.stderr_tail = stdio->stderr_tail();
     if (run.error) return std::move(*run.error).with_context("supervising the sandbox");
-    const ns::StatusPage& page = launched.page();
-    if (page.error_stage != 0) return setup_error(*child, page, spec_, facts_);
-    if (!run.ran && !run.forced) {
-      return Error(ErrorKind::system, std::string("the sandbox died while it was being set up (") +
-                                          ns::stage_name(static_cast<ns::Stage>(std::min(page.stage, ns::kStageCount - 1))) + ")");
-    }
-    fill_usage(outcome, run, cgroup);
+    if (std::optional<Error> error = start_error(ground, launched.page(), spec_, facts_, run.ran || run.forced)) return std::move(*error);
+    fill_usage(outcome, run, ground.cgroup);
     fill_verdict(outcome, run);
     outcome.limits_hit = std::move(run.limits_hit);
     outcome.denials = std::move(run.denials);
@@ -494,7 +560,7 @@ class Run {
       outcome.denials_note = "only the first 64 different calls are counted";
     }
     for (size_t i = 0; i < options_.keep_directories.size(); ++i) {
-      const int slot = i < child->keep_slots.size() ? child->keep_slots[i] : -1;
+      const int slot = i < ground.child->keep_slots.size() ? ground.child->keep_slots[i] : -1;
       if (slot >= 0 && static_cast<size_t>(slot) < run.handed_over.size()) {
         result_.kept_directories[i] = std::move(run.handed_over[static_cast<size_t>(slot)]);
       }
@@ -506,7 +572,6 @@ class Run {
     std::string flags = "CLONE_NEWUSER|CLONE_NEWNS|CLONE_NEWPID";
     if (spec_.namespaces.ipc) flags += "|CLONE_NEWIPC";
     if (spec_.namespaces.uts) flags += "|CLONE_NEWUTS";
-    if (spec_.net == NetMode::none) flags += "|CLONE_NEWNET";
     if (input.cgroup != nullptr && input.cgroup->birth_fd() >= 0) flags += "|CLONE_INTO_CGROUP";
     options_.show_call("supervisor: clone3(" + flags + "): init");
     options_.show_call("supervisor: write(/proc/PID/uid_map, \"" + std::to_string(input.ids.inside_uid) + " " + std::to_string(input.ids.outside_uid) + " 1\")");
@@ -521,23 +586,6 @@ class Run {
     if (input.cgroup != nullptr) tasks = input.cgroup->tasks();
     plan.cgroup_tasks_count = static_cast<uint32_t>(tasks.size());
     for (const std::string& line : ns::system_calls_of(plan)) options_.show_call(line);
-  }
-
-  // One descriptor on the private tmpfs, whose use counts as memory and as disk.
-  size_t add_space_directory(std::vector<std::string>& keep) const {
-    for (size_t i = 0; i < keep.size(); ++i) {
-      for (const FsOp& op : spec_.fs) {
-        const PrivateDirOp* directory = std::get_if<PrivateDirOp>(&op);
-        if (directory != nullptr && directory->target == keep[i]) return i;
-      }
-    }
-    for (const FsOp& op : spec_.fs) {
-      if (const PrivateDirOp* directory = std::get_if<PrivateDirOp>(&op)) {
-        keep.push_back(directory->target);
-        return keep.size() - 1;
-      }
-    }
-    return keep.size();
   }
 
   Status connect(Stdio& stdio, const HostIdentity& identity, LaunchInput& input) const {
@@ -559,11 +607,240 @@ class Run {
   const HostFacts& facts_;
   const RunOptions& options_;
   RunResult result_;
-  std::vector<std::string> notes_;
-  std::vector<UniqueFd> trees_;  // copies of what could not be idmapped
+};
+
+// ---- a sandbox that outlives its programs --------------------------------------------------------------------------
+
+constexpr int kStartMs = 30000;  // a set-up that takes longer hangs
+
+// Memory that supervisor and init share.
+class SharedArea {
+ public:
+  static Result<SharedArea> create() {
+    void* memory = ::mmap(nullptr, sizeof(ns::SpawnArea), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return Error::from_errno(errno, "map memory shared with the sandbox's init");
+    return SharedArea(static_cast<ns::SpawnArea*>(memory));  // zeros are what every member begins with
+  }
+  SharedArea(SharedArea&& other) noexcept : area_(std::exchange(other.area_, nullptr)) {}
+  SharedArea(const SharedArea&) = delete;
+  SharedArea& operator=(const SharedArea&) = delete;
+  SharedArea& operator=(SharedArea&&) = delete;
+  ~SharedArea() {
+    if (area_ != nullptr) ::munmap(area_, sizeof(ns::SpawnArea));
+  }
+  ns::SpawnArea* get() const { return area_; }
+
+ private:
+  explicit SharedArea(ns::SpawnArea* area) : area_(area) {}
+  ns::SpawnArea* area_;
+};
+
+// Texts and lists of texts, one after the other in the shared memory.
+class AreaWriter {
+ public:
+  explicit AreaWriter(ns::SpawnArea& area) : area_(area) {}
+  const char* text(const std::string& text) {
+    char* place = take(text.size() + 1);
+    if (place != nullptr) std::memcpy(place, text.c_str(), text.size() + 1);
+    return place;
+  }
+  const char* const* list(const std::vector<std::string>& texts) {
+    used_ = (used_ + alignof(char*) - 1) & ~(alignof(char*) - 1);
+    auto** const pointers = reinterpret_cast<const char**>(take((texts.size() + 1) * sizeof(char*)));
+    if (pointers == nullptr) return nullptr;
+    for (size_t i = 0; i < texts.size(); ++i) pointers[i] = text(texts[i]);
+    pointers[texts.size()] = nullptr;
+    return pointers;
+  }
+  bool full() const { return full_; }
+
+ private:
+  char* take(size_t size) {
+    if (full_ || size > ns::kSpawnText - used_) {
+      full_ = true;
+      return nullptr;
+    }
+    char* const place = area_.text + used_;
+    used_ += size;
+    return place;
+  }
+  ns::SpawnArea& area_;
+  size_t used_ = 0;
+  bool full_ = false;
+};
+
+bool wait_readable(int fd, int timeout_ms) {
+  pollfd wait{fd, POLLIN, 0};
+  int ready;
+  do {
+    ready = ::poll(&wait, 1, timeout_ms);
+  } while (ready < 0 && errno == EINTR);
+  return ready > 0;
+}
+
+class Live final : public LiveSandbox {
+ public:
+  Live(const SandboxSpec& spec, const HostFacts& facts, SharedArea area) : spec_(spec), facts_(facts), area_(std::move(area)) {}
+
+  Status begin(CgroupParent* cgroups) {
+    ns::PlanOptions options;
+    options.keep_root = true;
+    SBX_TRY(prepare_ground(spec_, facts_, cgroups, std::move(options), ground_));
+    Outcome described;
+    describe_isolation(described, spec_, facts_, ground_, cgroups);
+    isolation_ = std::move(described.isolation);
+    const std::span<const sock_filter> loaded = ground_.filter.reporting.empty() ? ground_.filter.program : ground_.filter.reporting;
+    if (!loaded.empty()) isolation_.seccomp_digest = seccomp::program_digest(loaded);
+    std::array<UniqueFd, 2> pair = SBX_TRY(sys::socketpair(SOCK_SEQPACKET));
+    ground_.child->plan.spawn = area_.get();
+    LaunchInput input = launch_input(spec_, facts_, ground_);
+    input.session = pair[1].get();
+    launched_.emplace(SBX_TRY(launch(input)));
+    pair[1].reset();
+    socket_ = std::move(pair[0]);
+    const bool answered = wait_readable(launched_->exec_pipe(), kStartMs);
+    const ns::StatusPage& page = launched_->page();
+    const bool stands = answered && page.stage == static_cast<uint32_t>(ns::Stage::running);
+    if (std::optional<Error> error = start_error(ground_, page, spec_, facts_, stands)) return std::move(*error);
+    slots_ = launched_->receive();
+    if (!slots_[0].valid() || !slots_[ns::kRootSlot].valid()) return Error(ErrorKind::resource, "the sandbox's /proc was not handed over");
+    return {};
+  }
+
+  Result<StartedProgram> start_program(const ProgramStart& program) override {
+    SBX_TRY(describe(program));
+    sys::Pipe exec = SBX_TRY(sys::pipe());
+    std::array<UniqueFd, 2> pair = SBX_TRY(sys::socketpair(SOCK_SEQPACKET));
+    UniqueFd null;
+    std::vector<int> fds = {exec.write.get(), pair[1].get()};
+    for (const int stream : program.stdio) {
+      if (stream < 0 && !null.valid()) null = SBX_TRY(sys::open("/dev/null", O_RDWR));
+      fds.push_back(stream < 0 ? null.get() : stream);
+      // So that /dev/stdout can be reopened inside: a pipe belongs to the user who made it.
+      struct stat info {};
+      const bool pipe = stream >= 0 && ::fstat(stream, &info) == 0 && S_ISFIFO(info.st_mode);
+      if (pipe && facts_.root_identity && ::fchown(stream, host_uid(), host_gid()) != 0) return Error::from_errno(errno, "give a pipe to the program");
+    }
+    fds.insert(fds.end(), program.extra.begin(), program.extra.end());
+    SBX_TRY(send({ns::SpawnVerb::start, 0, 0, static_cast<uint32_t>(fds.size())}, fds));
+    exec.write.reset();
+    pair[1].reset();
+    const pid_t pid = SBX_TRY(await_start());
+    if (!wait_readable(exec.read.get(), kStartMs)) return Error(ErrorKind::system, "a program in the sandbox does not start");
+    const ns::StatusPage& page = area_.get()->page;
+    SandboxSpec named;  // for the message alone
+    named.exec_path = program.exec_path;
+    if (page.error_stage != 0) return setup_error(*ground_.child, page, named, facts_);
+    StartedProgram started;
+    started.pid = pid;
+    started.listener = std::move(receive_slots(pair[0].get())[ns::kListenerSlot]);
+    return started;
+  }
+
+  void signal(pid_t pid, int signal) override { (void)send({ns::SpawnVerb::signal, pid, signal, 0}, {}); }
+  void kill_all() override { (void)send({ns::SpawnVerb::kill_all, 0, 0, 0}, {}); }
+
+  int news_fd() const override { return socket_.get(); }
+  std::optional<ns::SpawnEvent> next_news() override {
+    if (!early_.empty()) {
+      const ns::SpawnEvent event = early_.front();
+      early_.pop_front();
+      return event;
+    }
+    return receive_event();
+  }
+  int pidfd() const override { return launched_->pidfd(); }
+  const SandboxCgroup* cgroup() const override { return ground_.cgroup ? &*ground_.cgroup : nullptr; }
+  bool samples_memory() const override { return ground_.sample_memory; }
+  int proc_fd() const override { return slots_[0].get(); }
+  int root_fd() const override { return slots_[ns::kRootSlot].get(); }
+  int space_fd() const override { return ground_.space_slot() < 0 ? -1 : slots_[static_cast<size_t>(ground_.space_slot())].get(); }
+  uint32_t host_uid() const override { return ground_.identity.uid; }
+  uint32_t host_gid() const override { return ground_.identity.gid; }
+  const Isolation& isolation() const override { return isolation_; }
+  std::string denials_note() const override {
+    return ground_.filter.program.empty() ? "no filter is loaded" : "the filter answers by itself here: no listener could be had";
+  }
+
+ private:
+  // Into the shared memory, which init reads when it is told to.
+  Status describe(const ProgramStart& program) {
+    ns::SpawnArea& area = *area_.get();
+    area.page = ns::StatusPage{};
+    AreaWriter writer(area);
+    const std::vector<std::string> candidates = ns::program_candidates(program.exec_path, program.environment);
+    area.working_directory = writer.text(program.working_directory);
+    area.candidates = writer.list(candidates);
+    area.argv = writer.list(program.argv);
+    area.envp = writer.list(program.environment);
+    area.argv_bytes = (program.argv.size() + 1) * sizeof(char*);
+    area.envp_bytes = (program.environment.size() + 1) * sizeof(char*);
+    area.start_path_bytes = 1;
+    for (const std::string& candidate : candidates) area.start_path_bytes = std::max<uint64_t>(area.start_path_bytes, candidate.size() + 1);
+    if (!writer.full()) return {};
+    return Error(ErrorKind::usage, "the command's words are more than " + format_size(Bytes{ns::kSpawnText}))
+        .with_hint("put the text into a file, as with sbx cp");
+  }
+
+  Status send(const ns::SpawnCommand& command, const std::vector<int>& fds) const {
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * (ns::kSpawnFds + ns::kMaxExtra))] = {};
+    iovec text{const_cast<ns::SpawnCommand*>(&command), sizeof command};
+    msghdr message{};
+    message.msg_iov = &text;
+    message.msg_iovlen = 1;
+    if (!fds.empty()) {
+      message.msg_control = control;
+      message.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
+      cmsghdr* const header = CMSG_FIRSTHDR(&message);
+      header->cmsg_level = SOL_SOCKET;
+      header->cmsg_type = SCM_RIGHTS;
+      header->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
+      std::memcpy(CMSG_DATA(header), fds.data(), fds.size() * sizeof(int));
+    }
+    if (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL) < 0) return Error::from_errno(errno, "ask the sandbox's init");
+    return {};
+  }
+
+  std::optional<ns::SpawnEvent> receive_event() const {
+    ns::SpawnEvent event;
+    if (::recv(socket_.get(), &event, sizeof event, MSG_DONTWAIT) != static_cast<ssize_t>(sizeof event)) return std::nullopt;
+    return event;
+  }
+
+  // Ends of other programs that come before the answer are news for later.
+  Result<pid_t> await_start() {
+    while (wait_readable(socket_.get(), kStartMs)) {
+      const std::optional<ns::SpawnEvent> event = receive_event();
+      if (!event) break;
+      if (event->news != ns::SpawnNews::started) {
+        early_.push_back(*event);
+        continue;
+      }
+      if (event->pid > 0) return pid_t{event->pid};
+      return Error::from_errno(-event->status, "start a program in the sandbox").with_hint(event->status == -EAGAIN ? "its limit of processes is reached; end some, or start the session with a higher --pids" : "");
+    }
+    return Error(ErrorKind::system, "the sandbox is gone");
+  }
+
+  const SandboxSpec& spec_;
+  const HostFacts facts_;
+  SharedArea area_;
+  Ground ground_;
+  UniqueFd socket_;
+  std::optional<Launched> launched_;  // before all that it stands on goes
+  std::vector<UniqueFd> slots_;
+  std::deque<ns::SpawnEvent> early_;
+  Isolation isolation_;
 };
 
 }  // namespace
+
+Result<std::unique_ptr<LiveSandbox>> LiveSandbox::start(const SandboxSpec& spec, const HostFacts& facts, CgroupParent* cgroups) {
+  auto live = std::make_unique<Live>(spec, facts, SBX_TRY(SharedArea::create()));
+  Status begun = live->begin(cgroups);
+  if (!begun.ok()) return with_open_files_hint(begun.take_error());
+  return std::unique_ptr<LiveSandbox>(std::move(live));
+}
 
 RunResult run_sandbox(const SandboxSpec& spec, const HostFacts& facts, const RunOptions& options) {
   return Run(spec, facts, options)();

@@ -17,6 +17,39 @@ std::string octal(uint32_t mode) {
 
 const char* yes_no(bool value) { return value ? "yes" : "no"; }
 
+std::string value_text(const ArgumentValue& value) {
+  switch (value.kind) {
+    case ArgumentValue::Kind::constant: return std::to_string(value.constant);
+    case ArgumentValue::Kind::argument: return "arg" + std::to_string(value.index);
+    case ArgumentValue::Kind::bit_and:
+    case ArgumentValue::Kind::bit_or: break;
+  }
+  std::string text = value.kind == ArgumentValue::Kind::bit_and ? "(&" : "(|";
+  for (const ArgumentValue& part : value.parts) text += " " + value_text(part);
+  return text + ")";
+}
+
+std::string test_text(const ArgumentTest& test) {
+  return "arg" + std::to_string(test.index) + (test.low32 ? "/32" : "") + " op" + std::to_string(static_cast<int>(test.op)) + " " +
+         std::to_string(test.mask) + " " + std::to_string(test.value);
+}
+
+std::string condition_text(const ArgumentCondition& condition) {
+  switch (condition.kind) {
+    case ArgumentCondition::Kind::test: return "(" + test_text(condition.test) + ")";
+    case ArgumentCondition::Kind::compare: {
+      std::string text = std::string("(op") + std::to_string(static_cast<int>(condition.test.op)) + (condition.test.low32 ? "/32" : "");
+      for (const ArgumentValue& side : condition.sides) text += " " + value_text(side);
+      return text + ")";
+    }
+    case ArgumentCondition::Kind::all:
+    case ArgumentCondition::Kind::any: break;
+  }
+  std::string text = condition.kind == ArgumentCondition::Kind::all ? "(all" : "(any";
+  for (const ArgumentCondition& part : condition.parts) text += " " + condition_text(part);
+  return text + ")";
+}
+
 struct OpText {
   std::string operator()(const BindOp& op) const {
     std::string text = std::string(op.read_only ? "bind-ro " : "bind-rw ") + shell_quote(op.source);
@@ -108,11 +141,9 @@ std::string spec_text(const SandboxSpec& spec) {
   if (spec.seccomp.enabled && spec.seccomp.builtin.empty()) {
     for (const SyscallRule& rule : spec.seccomp.rules.rules) {
       std::string value = rule.name + " " + format_syscall_answer(rule.verdict);
-      for (const ArgumentTest& test : rule.tests) {
-        value += " arg" + std::to_string(test.index) + (test.low32 ? "/32" : "") + " op" +
-                 std::to_string(static_cast<int>(test.op)) + " " + std::to_string(test.mask) + " " +
-                 std::to_string(test.value);
-      }
+      if (rule.number) value += " number " + std::to_string(*rule.number);
+      for (const ArgumentTest& test : rule.tests) value += " " + test_text(test);
+      for (const ArgumentCondition& condition : rule.conditions) value += " " + condition_text(condition);
       line("seccomp.rule", value);
     }
     line("seccomp.otherwise", format_syscall_answer(spec.seccomp.rules.otherwise));

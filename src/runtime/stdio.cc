@@ -31,7 +31,7 @@ namespace {
 constexpr size_t kBufferSize = 64 * 1024;
 constexpr size_t kSpliceSize = 1024 * 1024;
 constexpr int kOutputPipeSize = 1024 * 1024;
-constexpr int kInputPipeSize = 64 * 1024;
+constexpr int kInputPipeSize = 256 * 1024;
 constexpr size_t kTailSize = 4096;
 constexpr size_t kPeekBudget = 64 * 1024;  // bytes of a piped stdin handed over page by page before plain pumping
 constexpr int kRounds = 16;                // transfers per event, so that one busy stream does not starve the rest
@@ -332,7 +332,7 @@ class OutputStream {
   }
 
   State read_some(uint64_t allowed) {
-    if (!buffer_) buffer_ = std::make_unique<char[]>(kBufferSize);
+    if (!buffer_) buffer_ = std::make_unique_for_overwrite<char[]>(kBufferSize);
     const ssize_t got = ::read(source(), buffer_.get(), std::min<uint64_t>(kBufferSize, allowed));
     if (got <= 0) return on_read_end(got);
     const size_t size = static_cast<size_t>(got);
@@ -584,8 +584,25 @@ class InputPump {
   bool always_ready() const { return kind_ == Kind::seekable || unpollable_; }
   int read_fd() const { return kind_ == Kind::terminal ? reader_.fd() : source_.get(); }
 
+  // Pipe to pipe without a copy. False: it has to go through the buffer.
+  bool splice_some() {
+    const ssize_t moved = ::splice(source_.get(), nullptr, sink_.get(), nullptr, kSpliceSize, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+    if (moved > 0 || (moved < 0 && errno == EINTR)) return true;
+    if (moved < 0 && errno == EAGAIN) {
+      sink_full_ = !is_ready(sink_.get(), POLLOUT);  // else there is nothing to be had just now
+      return true;
+    }
+    if (moved == 0 || errno == EPIPE) {
+      close_sink();
+      return true;
+    }
+    splice_ = false;
+    return false;
+  }
+
   void fetch() {
-    if (!buffer_) buffer_ = std::make_unique<char[]>(kBufferSize);
+    if (splice_ && splice_some()) return;
+    if (!buffer_) buffer_ = std::make_unique_for_overwrite<char[]>(kBufferSize);
     const ssize_t got = kind_ == Kind::seekable ? ::pread(source_.get(), buffer_.get(), kBufferSize, position_)
                                                 : ::read(read_fd(), buffer_.get(), kBufferSize);
     if (got > 0) {
@@ -636,6 +653,7 @@ class InputPump {
     take_from_pipe(std::exchange(peeked_, 0));
     ::fcntl(sink_.get(), F_SETPIPE_SZ, kInputPipeSize);
     kind_ = Kind::stream;
+    splice_ = true;
   }
 
   // Removes what was shown and has been read. The poll: another reader of the same pipe may have been faster.
@@ -682,6 +700,7 @@ class InputPump {
   size_t peeked_ = 0;  // in the sink and still in the caller's pipe
   size_t taken_ = 0;
   bool sink_full_ = false;
+  bool splice_ = false;
   bool unpollable_ = false;
   bool waiting_for_terminal_ = false;
   std::unique_ptr<char[]> buffer_;

@@ -11,15 +11,12 @@
 #include "base/sys.h"
 #include "base/text.h"
 #include "runtime/denials.h"
+#include "runtime/limit_watch.h"
 #include "runtime/progress.h"
-#include "runtime/sampler.h"
 
 namespace sbx::runtime {
 namespace {
 
-constexpr int64_t kLookMs = 20;         // the longest time between two looks (design section 6)
-constexpr int64_t kFirstLookMs = 5;
-constexpr uint64_t kExactSliceNs = 50000000;  // of a closer look at the memory; longer ones go on in the next look
 constexpr int64_t kGraceMs = 5000;      // from a forwarded TERM, INT or HUP to the end by force
 constexpr int kDrainMs = 2000;
 
@@ -97,7 +94,7 @@ UniqueFd make_timer(int64_t first_ms, int64_t every_ms) {
 class Supervisor {
  public:
   explicit Supervisor(const SuperviseInput& input)
-      : in_(input), limits_(input.spec->limits), signals_(input.forward_signals) {}
+      : in_(input), limits_(input.spec->limits), watch_(*input.spec, input.cgroup, input.sample_memory), signals_(input.forward_signals) {}
 
   SuperviseResult run() {
     const uint64_t start_ns = sys::monotonic_ns();
@@ -116,8 +113,13 @@ class Supervisor {
     // A reader who takes his time (a pager) gets all of it, unless we were asked to end.
     in_.stdio->drain(out_.forced || out_.caught_signal != 0 ? kDrainMs : -1, signals_.fd());
     check_output();
-    final_look();
-    if (in_.cgroup != nullptr) settle(in_.cgroup->counts());
+    const bool signaled = out_.payload_ended && WIFSIGNALED(out_.wait_status);
+    if (const std::optional<Verdict> late = watch_.settle(out_.usage, out_.forced.has_value(), signaled); late && !out_.forced) out_.forced = late;
+    out_.limits_hit = watch_.take_hits();
+    out_.counts = watch_.counts();
+    out_.peak_bytes = watch_.peak_bytes();
+    out_.peak_threads = watch_.peak_threads();
+    out_.sampled = watch_.sampled();
     in_.stdio->finish();
     if (denials_) {
       out_.denials_overflowed = denials_->overflowed();
@@ -127,35 +129,13 @@ class Supervisor {
   }
 
  private:
-  std::string origin(const char* key) const {
-    const auto found = in_.spec->origins.find(key);
-    return found == in_.spec->origins.end() ? "" : found->second;
-  }
-
-  void hit(const char* name, const char* key, std::string value, const char* enforced_by, uint64_t count = 1) {
-    for (LimitHit& known : out_.limits_hit) {
-      if (known.name == name) {
-        known.count += count;
-        return;
-      }
-    }
-    out_.limits_hit.push_back({name, std::move(value), origin(key), enforced_by, count});
-  }
-
-  Controllers held() const { return in_.cgroup != nullptr ? in_.cgroup->controllers() : Controllers{}; }
-  bool cgroup_counts_cpu() const { return in_.cgroup != nullptr && in_.cgroup->counts_cpu_time(); }
-  // Whether anything is left that only a look at every process can tell.
-  bool must_sample() const {
-    return in_.sample_memory || (limits_.pids && !held().pids) || (limits_.cpu_time && !cgroup_counts_cpu());
-  }
-
   void end_it(Verdict verdict) {
     if (!out_.forced) out_.forced = verdict;
     in_.launched->send_signal(SIGKILL);
     if (in_.cgroup != nullptr) in_.cgroup->kill();
   }
 
-  Status watch(int fd, uint64_t tag) {
+  Status listen(int fd, uint64_t tag) {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = tag;
@@ -166,17 +146,17 @@ class Supervisor {
   Status loop() {
     epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
     if (!epoll_.valid()) return Error::from_errno(errno, "create an epoll instance");
-    SBX_TRY(watch(in_.launched->exec_pipe(), kExec));
-    SBX_TRY(watch(in_.launched->pidfd(), kPid));
-    if (signals_.fd() >= 0) SBX_TRY(watch(signals_.fd(), kSignals));
-    if (in_.launched->event_pipe() >= 0) SBX_TRY(watch(in_.launched->event_pipe(), kEvents));
+    SBX_TRY(listen(in_.launched->exec_pipe(), kExec));
+    SBX_TRY(listen(in_.launched->pidfd(), kPid));
+    if (signals_.fd() >= 0) SBX_TRY(listen(signals_.fd(), kSignals));
+    if (in_.launched->event_pipe() >= 0) SBX_TRY(listen(in_.launched->event_pipe(), kEvents));
     if (limits_.wall) {
       wall_ = make_timer(limits_.wall->value, 0);
-      SBX_TRY(watch(wall_.get(), kWall));
+      SBX_TRY(listen(wall_.get(), kWall));
     }
     if (in_.progress != nullptr && in_.progress->due_ms() >= 0) {
       progress_ = make_timer(in_.progress->due_ms(), 0);
-      SBX_TRY(watch(progress_.get(), kProgress));
+      SBX_TRY(listen(progress_.get(), kProgress));
     }
     SBX_TRY(in_.stdio->register_with(epoll_.get(), kStdio));
     epoll_event events[16];
@@ -199,7 +179,7 @@ class Supervisor {
     switch (tag) {
       case kExec: return on_exec();
       case kWall:
-        hit("wall", "limits.time", format_duration(*limits_.wall), "timer");
+        watch_.hit("wall", "limits.time", format_duration(*limits_.wall), "timer");
         end_it(Verdict::timed_out);
         ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, wall_.get(), nullptr);
         return {};
@@ -217,7 +197,7 @@ class Supervisor {
         return on_denials();
       case kDenialPause:
         denial_pause_.reset();
-        return watch(denials_->fd(), kDenials);
+        return listen(denials_->fd(), kDenials);
       case kProgress:
         ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, progress_.get(), nullptr);
         in_.progress->look();
@@ -234,7 +214,7 @@ class Supervisor {
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, denials_->fd(), nullptr);
     if (next == DenialLog::Next::gone) return {};
     denial_pause_ = make_timer(DenialLog::kPauseMs, 0);
-    return watch(denial_pause_.get(), kDenialPause);
+    return listen(denial_pause_.get(), kDenialPause);
   }
 
   // End of file on the exec pipe: the payload runs, or the child died on its way there.
@@ -249,17 +229,16 @@ class Supervisor {
     if (listener.valid()) {
       denials_.emplace(std::move(listener));
       out_.listening = true;
-      SBX_TRY(watch(denials_->fd(), kDenials));
+      SBX_TRY(listen(denials_->fd(), kDenials));
     }
     UniqueFd& master = out_.handed_over[ns::kTerminalSlot];
     if (master.valid()) SBX_TRY(in_.stdio->attach_pty(std::move(master)));
     // Without it no limit that is held by looking could be.
     if (!out_.handed_over[0].valid()) return Error(ErrorKind::resource, "the sandbox's /proc was not handed over");
-    if (in_.sample_memory) host_shared_before_ = host_shared_bytes();
-    sampler_.emplace(out_.handed_over[0].get());
-    if (limits_.cpu_time || limits_.memory || limits_.pids) {
-      look_ = make_timer(kFirstLookMs, kLookMs);
-      SBX_TRY(watch(look_.get(), kLook));
+    watch_.start(out_.handed_over[0].get(), space_fd());
+    if (watch_.has_limits()) {
+      look_ = make_timer(LimitWatch::kFirstLookMs, LimitWatch::kLookMs);
+      SBX_TRY(listen(look_.get(), kLook));
     }
     return {};
   }
@@ -269,130 +248,14 @@ class Supervisor {
     return out_.handed_over[static_cast<size_t>(in_.space_slot)].get();
   }
 
-  void look_at_disk(uint64_t& used) {
-    if (space_fd() < 0) return;
-    const SpaceLook space = look_at_space(space_fd());
-    used = space.used_bytes;
-    if (space.bytes_exhausted) note_disk(disk_full_, "disk", "limits.disk", format_size(limits_.disk));
-    disk_full_ = space.bytes_exhausted;
-    if (space.inodes_exhausted) note_disk(inodes_full_, "inodes", "limits.inodes", std::to_string(limits_.inodes));
-    inodes_full_ = space.inodes_exhausted;
-  }
-  void note_disk(bool already, const char* name, const char* key, std::string value) {
-    if (!already) hit(name, key, std::move(value), "tmpfs");
-  }
-
   void look() {
-    uint64_t disk = 0;
-    look_at_disk(disk);
-    if (in_.cgroup != nullptr && look_at_cgroup()) return;
-    if (must_sample()) look_at_tree(disk);
-  }
-
-  // True: the sandbox has been ended.
-  bool look_at_cgroup() {
-    const CgroupCounts counts = in_.cgroup->counts();
-    current_peak_ = std::max(current_peak_, counts.memory_current.value_or(0));
-    if (counts.oom_kills > 0) {
-      // With memory.oom.group all are dead already; v1 has killed one of them.
-      judge_oom(counts);
-      return true;
-    }
-    const std::optional<int64_t> cpu_us = counts.cpu_us();
-    if (!limits_.cpu_time || !cpu_us || *cpu_us < limits_.cpu_time->value * 1000) return false;
-    if (out_.forced) return true;  // and dying
-    hit("cpu_time", "limits.cpu_time", format_duration(*limits_.cpu_time), "cgroup");
-    end_it(Verdict::cpu_time);
-    return true;
-  }
-
-  void judge_oom(const CgroupCounts& counts) {
-    if (oom_seen_) return;
-    oom_seen_ = true;
-    // Somebody else's limit, the host's or that of a cgroup around us, is no limit of this run.
-    if (limits_.memory && counts.memory_refused > 0) hit("memory", "limits.memory", format_size(*limits_.memory), "cgroup");
-    end_it(Verdict::out_of_memory);
-  }
-
-  // The last word of the kernel's counters, when nothing of the sandbox lives any more.
-  void settle(CgroupCounts counts) {
-    if (!counts.memory_peak && current_peak_ > 0) counts.memory_current = current_peak_;
-    if (counts.oom_kills > 0) judge_oom(counts);
-    if (limits_.pids && counts.pids_refused > 0) {
-      hit("pids", "limits.pids", std::to_string(*limits_.pids), "cgroup", counts.pids_refused);
-    }
-    if (limits_.cpu_time && !out_.forced && counts.cpu_us() && *counts.cpu_us() >= limits_.cpu_time->value * 1000) {
-      hit("cpu_time", "limits.cpu_time", format_duration(*limits_.cpu_time), "cgroup");
-      if (out_.payload_ended && WIFSIGNALED(out_.wait_status)) out_.forced = Verdict::cpu_time;
-    }
-    out_.counts = counts;
-  }
-
-  void look_at_tree(uint64_t disk) {
-    const TreeLook tree = sampler_->look();
-    out_.sampled = true;
-    out_.peak_threads = std::max(out_.peak_threads, tree.threads);
-    if (limits_.pids && !held().pids && tree.threads >= *limits_.pids) {
-      if (!pids_full_) hit("pids", "limits.pids", std::to_string(*limits_.pids), "rlimit");
-      pids_full_ = true;
-    } else {
-      pids_full_ = false;
-    }
-    if (limits_.cpu_time && !cgroup_counts_cpu() && tree.cpu_us >= limits_.cpu_time->value * 1000) {
-      hit("cpu_time", "limits.cpu_time", format_duration(*limits_.cpu_time), "sampling");
-      end_it(Verdict::cpu_time);
-      return;
-    }
-    if (in_.sample_memory) judge_memory(tree, disk);
-    out_.peak_bytes = std::max(out_.peak_bytes, tree.resident_bytes + disk);
-  }
-
-  // Resident pages that processes share count once for each of them, and shared pages that nobody has mapped in count
-  // for none: look closer before judging, and after an acquittal only as often as it costs less than a tenth of the
-  // time.
-  void judge_memory(const TreeLook& tree, uint64_t disk) {
-    const uint64_t limit = limits_.memory->value;
-    const uint64_t host = host_shared_bytes();
-    const uint64_t grown = host > host_shared_before_ + disk ? host - host_shared_before_ - disk : 0;
-    if (tree.resident_bytes + disk + grown <= limit) {
-      sampler_->abandon_exact();
-      return;
-    }
-    const uint64_t now = sys::monotonic_ns();
-    if (now < next_exact_ns_) return;
-    const std::optional<TreeSampler::Exact> judged = sampler_->exact(kExactSliceNs);
-    if (!judged) {
-      next_exact_ns_ = now + kExactSliceNs * 2;
-      return;
-    }
-    const TreeSampler::Exact& exact = *judged;
-    // Others' shared memory grows too; the payload's is bounded by what it has mapped.
-    const uint64_t unseen = grown > exact.shared_bytes ? std::min(grown, sampler_->shared_bytes()) : 0;
-    const uint64_t bytes = exact.private_bytes + std::max(exact.shared_bytes, unseen) + disk;
-    next_exact_ns_ = now + std::min<uint64_t>((sys::monotonic_ns() - now) * 10, 200000000u);
-    if (bytes <= limit) return;
-    out_.peak_bytes = std::max(out_.peak_bytes, bytes);
-    hit("memory", "limits.memory", format_size(*limits_.memory), "sampling");
-    end_it(Verdict::out_of_memory);
-  }
-
-  void final_look() {
-    uint64_t disk = 0;
-    look_at_disk(disk);
-    out_.peak_bytes = std::max({out_.peak_bytes, disk, static_cast<uint64_t>(out_.usage.ru_maxrss) * 1024});
-    const int64_t cpu_us = out_.usage.ru_utime.tv_sec * 1000000 + out_.usage.ru_utime.tv_usec +
-                           out_.usage.ru_stime.tv_sec * 1000000 + out_.usage.ru_stime.tv_usec;
-    // A process that RLIMIT_CPU stopped, or the last look came too late.
-    if (limits_.cpu_time && !cgroup_counts_cpu() && !out_.forced && cpu_us >= limits_.cpu_time->value * 1000) {
-      hit("cpu_time", "limits.cpu_time", format_duration(*limits_.cpu_time), "rlimit");
-      if (out_.payload_ended && WIFSIGNALED(out_.wait_status)) out_.forced = Verdict::cpu_time;
-    }
+    if (const std::optional<Verdict> verdict = watch_.look(out_.forced.has_value())) end_it(*verdict);
   }
 
   void check_output() {
     if (in_.stdio->over_limit() == 0 || output_seen_) return;
     output_seen_ = true;
-    hit("output", "limits.output", format_size(*limits_.output), "pump");
+    watch_.hit("output", "limits.output", format_size(*limits_.output), "pump");
     end_it(Verdict::output_limit);
   }
 
@@ -426,7 +289,7 @@ class Supervisor {
       out_.caught_signal = signal;
       in_.launched->send_signal(signal);
       grace_ = make_timer(kGraceMs, 0);
-      SBX_TRY(watch(grace_.get(), kGrace));
+      SBX_TRY(listen(grace_.get(), kGrace));
     }
     return {};
   }
@@ -479,19 +342,15 @@ class Supervisor {
 
   const SuperviseInput& in_;
   const Limits& limits_;
+  LimitWatch watch_;
   SignalGuard signals_;
   SuperviseResult out_;
   UniqueFd epoll_, wall_, look_, grace_, progress_;
-  std::optional<TreeSampler> sampler_;
   std::optional<DenialLog> denials_;
   UniqueFd denial_pause_;
-  bool oom_seen_ = false;
-  uint64_t current_peak_ = 0;  // where the kernel keeps no memory.peak
-  bool disk_full_ = false, inodes_full_ = false, pids_full_ = false, output_seen_ = false;
+  bool output_seen_ = false;
   bool continuing_ = false;  // init has not acknowledged our SIGCONT yet
   uint64_t stopped_ns_ = 0;
-  uint64_t next_exact_ns_ = 0;
-  uint64_t host_shared_before_ = 0;
 };
 
 }  // namespace

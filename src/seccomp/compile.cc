@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/text.h"
@@ -23,6 +24,8 @@ constexpr uint16_t kMaxErrno = 4095;  // the kernel cuts a larger one down (secc
 constexpr uint32_t kAllOnes = 0xffffffff;
 // Alternatives for one call. Far above any sensible policy, and low enough that the work is bounded.
 constexpr size_t kMaxRulesPerCall = 1000;
+// Deeper than any reader of policies lets conditions become; walking them takes stack.
+constexpr unsigned kMaxConditionDepth = 1000;
 
 uint32_t audit_arch(Arch arch) {
   switch (arch) {
@@ -39,6 +42,9 @@ uint32_t return_value(const SyscallVerdict& verdict, bool listener) {
     case SyscallAction::notify: return listener ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ERRNO | EPERM;
     case SyscallAction::kill: return SECCOMP_RET_KILL_PROCESS;
     case SyscallAction::log: return SECCOMP_RET_LOG;
+    case SyscallAction::kill_thread: return SECCOMP_RET_KILL_THREAD;
+    case SyscallAction::trap: return SECCOMP_RET_TRAP | verdict.errnum;
+    case SyscallAction::trace: return SECCOMP_RET_TRACE | verdict.errnum;
   }
   return SECCOMP_RET_KILL_PROCESS;
 }
@@ -48,11 +54,13 @@ bool lets_pass(uint32_t answer) { return answer == SECCOMP_RET_ALLOW || answer =
 // --- rules to one list of alternatives per number -------------------------------------------------------------------
 
 struct Alternative {
-  std::vector<ArgumentTest> tests;  // all must hold
-  uint32_t answer = 0;              // SECCOMP_RET_*
+  std::vector<ArgumentTest> tests;            // all must hold,
+  std::vector<ArgumentCondition> conditions;  // and these
+  uint32_t answer = 0;                        // SECCOMP_RET_*
+  bool always() const { return tests.empty() && conditions.empty(); }
   bool operator==(const Alternative&) const = default;
 };
-// Tried in order. Complete lists end in an alternative without tests.
+// Tried in order. Complete lists end in an alternative that always holds.
 using Alternatives = std::vector<Alternative>;
 
 Error bad_rule(const SyscallRule& rule, const std::string& what) {
@@ -86,6 +94,60 @@ Status check_test(const SyscallRule& rule, const ArgumentTest& test) {
   return {};
 }
 
+bool is_comparison(ArgumentTest::Op op) {
+  using Op = ArgumentTest::Op;
+  return op == Op::equal || op == Op::not_equal || op == Op::less || op == Op::less_equal || op == Op::greater ||
+         op == Op::greater_equal;
+}
+
+// Scratch words that computing a value takes while another one is held in a word of its own. The part that needs most
+// comes first, when nothing is held yet; so it is the logarithm of the value's size, and 16 words are plenty.
+unsigned scratch_words(const ArgumentValue& value) {
+  if (value.parts.empty()) return 0;  // the index register does
+  unsigned most = 0;
+  unsigned second = 0;
+  for (const ArgumentValue& part : value.parts) {
+    const unsigned words = scratch_words(part);
+    second = std::max(second, std::min(most, words));
+    most = std::max(most, words);
+  }
+  return 1 + std::max(most == 0 ? 0 : most - 1, second);
+}
+
+Status check_value(const SyscallRule& rule, const ArgumentValue& value, unsigned depth) {
+  if (depth > kMaxConditionDepth) return bad_rule(rule, "its conditions are nested too deeply");
+  switch (value.kind) {
+    case ArgumentValue::Kind::constant: return {};
+    case ArgumentValue::Kind::argument:
+      if (value.index > 5) return bad_rule(rule, "system calls have the arguments 0 to 5, not " + std::to_string(value.index));
+      return {};
+    case ArgumentValue::Kind::bit_and:
+    case ArgumentValue::Kind::bit_or: break;
+  }
+  if (value.parts.empty()) return bad_rule(rule, "an operator without operands");
+  for (const ArgumentValue& part : value.parts) SBX_TRY(check_value(rule, part, depth + 1));
+  return {};
+}
+
+Status check_condition(const SyscallRule& rule, const ArgumentCondition& condition, unsigned depth) {
+  if (depth > kMaxConditionDepth) return bad_rule(rule, "its conditions are nested too deeply");
+  switch (condition.kind) {
+    case ArgumentCondition::Kind::test: return check_test(rule, condition.test);
+    case ArgumentCondition::Kind::compare:
+      if (condition.sides.size() != 2 || !is_comparison(condition.test.op)) return bad_rule(rule, "a comparison that compares nothing");
+      for (const ArgumentValue& side : condition.sides) {
+        SBX_TRY(check_value(rule, side, depth + 1));
+        if (scratch_words(side) > BPF_MEMWORDS) return bad_rule(rule, "an expression that a filter has not memory enough for");
+      }
+      return {};
+    case ArgumentCondition::Kind::all:
+    case ArgumentCondition::Kind::any: break;
+  }
+  if (condition.parts.empty()) return bad_rule(rule, "a condition without parts");
+  for (const ArgumentCondition& part : condition.parts) SBX_TRY(check_condition(rule, part, depth + 1));
+  return {};
+}
+
 Error unknown_name(const SyscallRule& rule) {
   Error error(ErrorKind::policy, "there is no system call \"" + printable(rule.name) + "\"");
   const std::vector<std::string> names = syscall_names();
@@ -107,8 +169,8 @@ void guard(std::map<unsigned, Alternatives>& calls, uint32_t otherwise, const Co
   if (!number) return;
   Alternatives& list = calls[*number];
   const uint32_t first = list.empty() ? otherwise : list.front().answer;
-  if ((list.empty() || list.front().tests.empty()) && !lets_pass(first)) return;
-  list.insert(list.begin(), Alternative{std::move(tests), answer});
+  if ((list.empty() || list.front().always()) && !lets_pass(first)) return;
+  list.insert(list.begin(), Alternative{std::move(tests), {}, answer});
 }
 
 void guard_set_id_modes(std::map<unsigned, Alternatives>& calls, uint32_t otherwise, const CompileOptions& options) {
@@ -137,11 +199,11 @@ void guard_set_id_modes(std::map<unsigned, Alternatives>& calls, uint32_t otherw
   guard(calls, otherwise, options, "openat2", {}, SECCOMP_RET_ERRNO | ENOSYS);
 }
 
-// Drops what decides nothing and makes the list end in an alternative without tests.
+// Drops what decides nothing and makes the list end in an alternative that always holds.
 Alternatives complete(Alternatives list, uint32_t otherwise) {
-  const auto last = std::find_if(list.begin(), list.end(), [](const Alternative& a) { return a.tests.empty(); });
+  const auto last = std::find_if(list.begin(), list.end(), [](const Alternative& a) { return a.always(); });
   if (last == list.end()) {
-    list.push_back(Alternative{{}, otherwise});
+    list.push_back(Alternative{{}, {}, otherwise});
   } else {
     list.erase(last + 1, list.end());
   }
@@ -249,10 +311,16 @@ class TestEmitter {
       const bool last = i + 2 == list.size();
       const Label next = last ? answers_.at(list.back().answer) : code_.make_label();
       const std::vector<ArgumentTest>& tests = list[i].tests;
-      for (size_t t = 0; t < tests.size(); ++t) {
-        const bool decides = t + 1 == tests.size();
+      const std::vector<ArgumentCondition>& conditions = list[i].conditions;
+      const size_t parts = tests.size() + conditions.size();
+      for (size_t part = 0; part < parts; ++part) {
+        const bool decides = part + 1 == parts;
         const Label holds = decides ? answers_.at(list[i].answer) : code_.make_label();
-        emit_test(tests[t], holds, next);
+        if (part < tests.size()) {
+          emit_test(tests[part], holds, next);
+        } else {
+          emit_condition(conditions[part - tests.size()], holds, next);
+        }
         if (!decides) bind(holds);
       }
       if (!last) bind(next);
@@ -299,6 +367,137 @@ class TestEmitter {
       case Op::any_bit: return emit_any_bit(test, yes, no);
       case Op::start: return emit_start(yes, no);
     }
+  }
+
+  // A part that decides jumps straight to where the whole leads: no value of a condition is ever made.
+  void emit_condition(const ArgumentCondition& condition, Label yes, Label no) {
+    switch (condition.kind) {
+      case ArgumentCondition::Kind::test: return emit_test(condition.test, yes, no);
+      case ArgumentCondition::Kind::compare: return emit_compare(condition, yes, no);
+      case ArgumentCondition::Kind::all:
+      case ArgumentCondition::Kind::any: break;
+    }
+    const bool all = condition.kind == ArgumentCondition::Kind::all;
+    for (size_t i = 0; i < condition.parts.size(); ++i) {
+      const bool decides = i + 1 == condition.parts.size();
+      const Label next = decides ? (all ? yes : no) : code_.make_label();
+      emit_condition(condition.parts[i], all ? next : yes, all ? no : next);
+      if (!decides) bind(next);
+    }
+  }
+
+  void emit_compare(const ArgumentCondition& condition, Label yes, Label no) {
+    using Op = ArgumentTest::Op;
+    const auto order = [&](uint16_t op, Label above, Label not_above) {
+      if (!condition.test.low32) {
+        // Above in the high halves decides; equal there leaves it to the low ones. Both are asked of the same registers.
+        const Label not_higher = code_.make_label();
+        const Label low_half = code_.make_label();
+        const Operand right = load_sides(condition, true);
+        branch(BPF_JGT | right.source, right.k, above, not_higher);
+        bind(not_higher);
+        branch(BPF_JEQ | right.source, right.k, low_half, not_above);
+        bind(low_half);
+      }
+      const Operand right = load_sides(condition, false);
+      branch(op | right.source, right.k, above, not_above);
+    };
+    const auto same = [&](Label equal, Label different) {
+      if (!condition.test.low32) {
+        const Label low_half = code_.make_label();
+        const Operand right = load_sides(condition, true);
+        branch(BPF_JEQ | right.source, right.k, low_half, different);
+        bind(low_half);
+      }
+      const Operand right = load_sides(condition, false);
+      branch(BPF_JEQ | right.source, right.k, equal, different);
+    };
+    switch (condition.test.op) {
+      case Op::equal: return same(yes, no);
+      case Op::not_equal: return same(no, yes);
+      case Op::greater_equal: return order(BPF_JGE, yes, no);
+      case Op::less: return order(BPF_JGE, no, yes);
+      case Op::greater: return order(BPF_JGT, yes, no);
+      case Op::less_equal: return order(BPF_JGT, no, yes);
+      case Op::masked_equal:
+      case Op::masked_not_equal:
+      case Op::any_bit:
+      case Op::start: return;  // check_condition() refused them
+    }
+  }
+
+  // What a jump compares the accumulator with: a constant or the index register.
+  struct Operand {
+    uint16_t source = BPF_K;
+    uint32_t k = 0;
+  };
+  // Half of the left side into the accumulator, the same half of the right into what is returned.
+  Operand load_sides(const ArgumentCondition& condition, bool high_half) {
+    const ArgumentValue& left = condition.sides[0];
+    const ArgumentValue& right = condition.sides[1];
+    if (right.kind == ArgumentValue::Kind::constant) {
+      compute(left, high_half, 0);
+      return {BPF_K, half(right.constant, high_half)};
+    }
+    compute(right, high_half, 0);
+    if (left.parts.empty()) {
+      code_.emit(BPF_MISC | BPF_TAX, 0);
+      compute(left, high_half, 0);
+    } else {
+      code_.emit(BPF_ST, 0);
+      compute(left, high_half, 1);
+      code_.emit(BPF_LDX | BPF_MEM, 0);
+    }
+    return {BPF_X, 0};
+  }
+
+  static uint32_t half(uint64_t value, bool high_half) { return high_half ? high(value) : low(value); }
+
+  // Half of a value into the accumulator. Scratch words from `scratch` on are free; the index register is not kept,
+  // unless the value is one argument or constant.
+  void compute(const ArgumentValue& value, bool high_half, unsigned scratch) {
+    switch (value.kind) {
+      case ArgumentValue::Kind::constant:
+        code_.emit(BPF_LD | BPF_IMM, half(value.constant, high_half));
+        accumulator_ = {};
+        return;
+      case ArgumentValue::Kind::argument: {
+        const ArgumentTest of{.index = value.index};
+        load(high_half ? high_offset(of) : low_offset(of), kAllOnes);
+        return;
+      }
+      case ArgumentValue::Kind::bit_and:
+      case ArgumentValue::Kind::bit_or: break;
+    }
+    const auto op = static_cast<uint16_t>(BPF_ALU | (value.kind == ArgumentValue::Kind::bit_and ? BPF_AND : BPF_OR));
+    // The part that needs most scratch words comes first, as long as nothing is held; single arguments and constants
+    // need none and come last.
+    std::vector<const ArgumentValue*> parts;
+    for (const ArgumentValue& part : value.parts) parts.push_back(&part);
+    std::stable_sort(parts.begin(), parts.end(), [](const ArgumentValue* a, const ArgumentValue* b) {
+      const unsigned of_a = scratch_words(*a);
+      const unsigned of_b = scratch_words(*b);
+      if (of_a != of_b) return of_a > of_b;
+      return a->kind != ArgumentValue::Kind::constant && b->kind == ArgumentValue::Kind::constant;
+    });
+    compute(*parts.front(), high_half, scratch);
+    for (size_t i = 1; i < parts.size(); ++i) {
+      const ArgumentValue& part = *parts[i];
+      if (part.kind == ArgumentValue::Kind::constant) {
+        code_.emit(op | BPF_K, half(part.constant, high_half));
+      } else if (part.parts.empty()) {
+        code_.emit(BPF_MISC | BPF_TAX, 0);
+        compute(part, high_half, scratch);
+        code_.emit(op | BPF_X, 0);
+      } else {
+        code_.emit(BPF_ST, scratch);
+        compute(part, high_half, scratch + 1);
+        code_.emit(BPF_LDX | BPF_MEM, scratch);
+        code_.emit(op | BPF_X, 0);
+      }
+      accumulator_ = {};
+    }
+    accumulator_ = {};
   }
 
   void emit_start(Label yes, Label no) {
@@ -455,14 +654,15 @@ Result<BpfProgram> compile(const SyscallRules& rules, const CompileOptions& opti
 
   std::map<unsigned, Alternatives> calls;
   for (const SyscallRule& rule : rules.rules) {
-    if (!is_syscall_name(rule.name)) return unknown_name(rule);
+    if (!rule.number && !is_syscall_name(rule.name)) return unknown_name(rule);
     SBX_TRY(check_verdict(rule.verdict, rule.origin));
     for (const ArgumentTest& test : rule.tests) SBX_TRY(check_test(rule, test));
-    const std::optional<unsigned> number = syscall_number(rule.name, options.arch);
+    for (const ArgumentCondition& condition : rule.conditions) SBX_TRY(check_condition(rule, condition, 0));
+    const std::optional<unsigned> number = rule.number ? rule.number : syscall_number(rule.name, options.arch);
     if (!number) continue;  // a call of other architectures
     Alternatives& list = calls[*number];
     if (list.size() >= kMaxRulesPerCall) return bad_rule(rule, "more than " + std::to_string(kMaxRulesPerCall) + " rules");
-    list.push_back(Alternative{rule.tests, return_value(rule.verdict, options.listener)});
+    list.push_back(Alternative{rule.tests, rule.conditions, return_value(rule.verdict, options.listener)});
   }
   if (options.guard_set_id) guard_set_id_modes(calls, otherwise, options);
   if (options.guard_unseen_memory) {
@@ -500,12 +700,22 @@ Result<BpfProgram> compile(const SyscallRules& rules, const CompileOptions& opti
       add_run(number, answer_label(syscall_name(number, options.arch).empty() ? unknown : otherwise));
     }
   }
-  add_run(kMaxSyscallNumber, answer_label(unknown));
+  // Above them everything is unknown, but for what a rule names by its number.
   const Label kill = answer_label(SECCOMP_RET_KILL_PROCESS);
-  if (options.arch == Arch::x86_64) {
-    add_run(kX32Bit, kill);
+  const auto answer_without_rule = [&](uint32_t number) {
     // -1 has the x32 bit but is no such call: tracers use it to skip one, and programs to make a failing one.
-    add_run(kAllOnes, answer_label(unknown));
+    const bool x32 = options.arch == Arch::x86_64 && number >= kX32Bit && number != kAllOnes;
+    return x32 ? kill : answer_label(unknown);
+  };
+  std::set<uint32_t> firsts = {kMaxSyscallNumber};
+  if (options.arch == Arch::x86_64) firsts.insert({kX32Bit, kAllOnes});
+  for (auto rule = calls.lower_bound(kMaxSyscallNumber); rule != calls.end(); ++rule) {
+    firsts.insert(rule->first);
+    if (rule->first != kAllOnes) firsts.insert(rule->first + 1);
+  }
+  for (const uint32_t first : firsts) {
+    const auto rule = calls.find(first);
+    add_run(first, rule == calls.end() ? answer_without_rule(first) : label_for(complete(rule->second, otherwise)));
   }
 
   const Label right_arch = code.make_label();
@@ -527,7 +737,7 @@ Result<BpfProgram> compile(const SyscallRules& rules, const CompileOptions& opti
   BpfProgram program = std::move(code).finish();
   if (program.size() > BPF_MAXINSNS) return too_long();
   SBX_TRY(check_program(program));
-  SBX_TRY(check_startable(program, options.arch));
+  if (options.startable) SBX_TRY(check_startable(program, options.arch));
   return program;
 }
 

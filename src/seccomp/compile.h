@@ -31,9 +31,10 @@ struct CompileOptions {
   // No cgroup counts memory: shmget answers EPERM and memfd_create, memfd_secret ENOSYS, because their unmapped pages
   // belong to no process that sampling could see.
   bool guard_unseen_memory = false;
+  bool startable = true;  // refuse what check_startable() refuses
 };
 
-// Foreign architectures and x32 are always killed. Errors: policy (unknown name, with did-you-mean and the rule's
+// Foreign architectures are always killed, and so is x32, but for a number of it that a rule names. Errors: policy (unknown name, with did-you-mean and the rule's
 // origin; an argument test out of range); policy too when check_startable() says so, or when the program would be
 // longer than the kernel takes.
 Result<BpfProgram> compile(const SyscallRules& rules, const CompileOptions& options);

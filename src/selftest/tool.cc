@@ -138,6 +138,13 @@ Tool find_tool(const std::string& name, const std::string& program, const ToolUs
     tool.absent = name + " is not installed";
     return tool;
   }
+  // sbx answers to these names as well, where it was linked so.
+  const Result<struct stat> ours = sys::stat("/proc/self/exe");
+  const Result<struct stat> theirs = sys::stat(tool.path);
+  if (ours.ok() && theirs.ok() && ours.value().st_dev == theirs.value().st_dev && ours.value().st_ino == theirs.value().st_ino) {
+    tool.absent = tool.path + " is sbx itself";
+    return tool;
+  }
   tool.words = strict_words(name, tool.path, program, user);
   // nsjail has no --version of its own in all releases; what it says first is enough to tell one from another.
   if (Result<Finished> told = run_words({tool.path, "--version"}, user); told.ok()) {

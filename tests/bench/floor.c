@@ -3,7 +3,7 @@
 // filter program), then vforks and executes a command. It checks nothing, names no error and cleans nothing up; what
 // sbx costs above it is what its care costs. tests/bench/bench.py runs it.
 //
-//   floor FILTER BINDS COMMAND [ARGS…]      FILTER: the program as `sbx policy show default --bpf FILE` writes it
+//   floor FILTER VIEW COMMAND [ARGS…]      FILTER: the program as `sbx policy show default --bpf FILE` writes it
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -56,18 +56,47 @@ static void attach(int fd, const char* target) {
   must(syscall(SYS_move_mount, fd, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH), target);
   close(fd);
 }
-static void file(const char* path, const char* content) {
+static void file(const char* path, const char* bytes, size_t size) {
   const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   must(fd, path);
-  must(write(fd, content, strlen(content)), path);
+  must(write(fd, bytes, size), path);
   close(fd);
 }
 
 static struct sock_filter program[4096];
 static struct sock_fprog filter;
-static int read_end, write_end, binds;
-static int sources[64];
+static int read_end, write_end;
 static int as_root;
+
+// The view of files, a line each: "d PLACE" a directory, "e PLACE" an empty file, "l TEXT PLACE" a link, "f SIZE PLACE" a
+// file, "b SOURCE PLACE" a bind. tests/bench/bench.py writes what `sbx exec -v` says of the very same host.
+static const uint64_t kShown = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+static char text[65536], content[65536];
+static struct line {
+  char kind;
+  const char *from, *place;
+  int tree;
+} lines[512];
+static int line_count;
+
+static void read_view(const char* path) {
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  must(fd, path);
+  must(read(fd, text, sizeof text - 1), path);
+  close(fd);
+  for (char* at = text; *at && line_count < 512;) {
+    char* const end = strchr(at, '\n');
+    if (!end) break;
+    *end = 0;
+    struct line* line = &lines[line_count++];
+    line->kind = at[0];
+    line->from = at + 2;
+    char* const blank = strchr(at + 2, ' ');
+    line->place = blank ? blank + 1 : at + 2;
+    if (blank) *blank = 0;
+    at = end + 1;
+  }
+}
 
 // What the sandbox's child does, from the release by its parent to the exec of the command by its own child.
 static int child(char** command) {
@@ -85,39 +114,34 @@ static int child(char** command) {
   must(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "private");
   must(mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m"), "root");
   must(chdir("/tmp"), "chdir");
-  const char* const directories[] = {"usr", "etc", "proc", "dev", "tmp", "box", "home", "home/sandbox", "run", "run/sbx", "dev/pts",
-                                     "dev/shm", "etc/alternatives", ".private", "b"};
-  for (size_t i = 0; i < sizeof directories / sizeof *directories; ++i) must(mkdir(directories[i], 0755), directories[i]);
-  const char* const links[][2] = {{"usr/bin", "bin"}, {"usr/lib", "lib"}, {"usr/lib64", "lib64"}, {"usr/sbin", "sbin"}};
-  for (size_t i = 0; i < 4; ++i) must(symlink(links[i][0], links[i][1]), links[i][1]);
-  const char* const files[] = {"etc/passwd", "etc/group", "etc/hosts", "etc/hostname", "etc/resolv.conf", "etc/nsswitch.conf"};
-  for (size_t i = 0; i < 6; ++i) file(files[i], "root:x:0:0::/:/\n");
-  for (int i = 0; i < binds; ++i) {
-    char target[32];
-    if (i == 0) {
-      strcpy(target, "usr");
-    } else {
-      snprintf(target, sizeof target, "b/%d", i);
-      must(mkdir(target, 0755), target);
+  for (int i = 0; i < line_count; ++i) {
+    const struct line* at = &lines[i];
+    switch (at->kind) {
+      case 'd': must(mkdir(at->place, 0755), at->place); break;
+      case 'e': must(mknod(at->place, S_IFREG | 0644, 0), at->place); break;
+      case 'l': must(symlink(at->from, at->place), at->place); break;
+      case 'f': file(at->place, content, (size_t)atol(at->from)); break;
+      case 'b': attach(as_root ? at->tree : tree(at->from, kShown, AT_RECURSIVE), at->place); break;
+      default: _exit(2);
     }
-    attach(as_root ? sources[i] : tree(i == 0 ? "/usr" : "/usr/lib", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, AT_RECURSIVE), target);
   }
   const char* const devices[] = {"null", "zero", "full", "random", "urandom"};
   for (size_t i = 0; i < 5; ++i) {
     char from[32], to[32];
     snprintf(from, sizeof from, "/dev/%s", devices[i]);
     snprintf(to, sizeof to, "dev/%s", devices[i]);
-    file(to, "");
+    must(mknod(to, S_IFREG | 0644, 0), to);
     attach(tree(from, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, 0), to);
   }
   must(mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666"), "devpts");
   must(mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL), "proc");
-  const char* const masks[] = {"proc/sys", "proc/bus", "proc/irq"};
-  for (size_t i = 0; i < 3; ++i) {
+  const char* const masks[] = {"proc/sys", "proc/bus", "proc/irq", "proc/fs", "proc/acpi", "proc/scsi"};
+  for (size_t i = 0; i < sizeof masks / sizeof *masks; ++i) {
     if (access(masks[i], F_OK) == 0) attach(tree(masks[i], MOUNT_ATTR_RDONLY, AT_RECURSIVE), masks[i]);
   }
-  const char* const nulls[] = {"proc/kcore", "proc/keys", "proc/timer_list", "proc/sysrq-trigger"};
-  for (size_t i = 0; i < 4; ++i) {
+  const char* const nulls[] = {"proc/kcore", "proc/keys", "proc/kmsg", "proc/timer_list", "proc/sysrq-trigger", "proc/cmdline",
+                               "proc/locks", "proc/interrupts"};
+  for (size_t i = 0; i < sizeof nulls / sizeof *nulls; ++i) {
     if (access(nulls[i], F_OK) == 0) attach(tree("/dev/null", MOUNT_ATTR_RDONLY, 0), nulls[i]);
   }
   must(mount("tmpfs", ".private", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=384m,nr_inodes=100k"), "private");
@@ -159,10 +183,9 @@ static int child(char** command) {
 }
 
 int main(int argc, char** argv) {
-  if (argc < 4) return fprintf(stderr, "usage: floor FILTER BINDS COMMAND [ARGS]\n"), 2;
+  if (argc < 4) return fprintf(stderr, "usage: floor FILTER VIEW COMMAND [ARGS]\n"), 2;
   as_root = geteuid() == 0;
-  binds = atoi(argv[2]);
-  if (binds < 1 || binds > 64) return 2;
+  read_view(argv[2]);
   const int fd = open(argv[1], O_RDONLY | O_CLOEXEC);
   if (fd >= 0) {
     const ssize_t size = read(fd, program, sizeof program);
@@ -174,8 +197,8 @@ int main(int argc, char** argv) {
   must(pipe2(pipe_fds, O_CLOEXEC), "pipe");
   read_end = pipe_fds[0];
   write_end = pipe_fds[1];
-  for (int i = 0; as_root && i < binds; ++i) {
-    sources[i] = tree(i == 0 ? "/usr" : "/usr/lib", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, AT_RECURSIVE);
+  for (int i = 0; as_root && i < line_count; ++i) {
+    if (lines[i].kind == 'b') lines[i].tree = tree(lines[i].from, kShown, AT_RECURSIVE);
   }
   struct clone_args arguments = {.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET |
                                           CLONE_NEWCGROUP,

@@ -13,7 +13,7 @@ import linting  # noqa: E402
 # Name -> pattern of the include, and how many source files of which folder may have it.
 HEAVY = {
     "toml++": (r"toml\+\+/", {"src/policy": 1}),
-    "nlohmann/json": (r"nlohmann/", {"src/runtime": 1, "src/cli": 1}),
+    "nlohmann/json": (r"nlohmann/", {"src/runtime": 1, "src/session": 1, "src/cli": 1, "src/policy/nsjail": 1}),
     "CLI11": (r"CLI/", {"src/cli": 1}),
     "libseccomp": (r"seccomp\.h[>\"]", {"src/seccomp": 1, "tools": 1}),
     "libcap": (r"sys/capability\.h[>\"]", {"src/ns": 1}),

@@ -68,6 +68,9 @@ uint32_t answer_of(const SyscallVerdict& verdict, bool listener) {
     case SyscallAction::notify: return listener ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ERRNO + EPERM;
     case SyscallAction::kill: return SECCOMP_RET_KILL_PROCESS;
     case SyscallAction::log: return SECCOMP_RET_LOG;
+    case SyscallAction::kill_thread:
+    case SyscallAction::trap:
+    case SyscallAction::trace: break;  // no shipped policy has them
   }
   return 0;
 }

@@ -10,6 +10,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -242,7 +243,7 @@ TEST_CASE("a leaf of a living supervisor is not stale, one of a dead or another 
   Tree tree;
   const std::string stale = "sbx-" + parts[1] + "-4194305-1-0";
   for (const std::string& name : {own, stale, std::string("other")}) std::filesystem::create_directory(tree.path + "/" + name);
-  CHECK(stale_leaves(tree.open().get()) == std::vector<std::string>{stale});
+  CHECK(stale_leaves(tree.open().get(), 0) == std::vector<std::string>{stale});
 }
 
 TEST_CASE("a leaf is removed with its object, its inner level too") {
@@ -627,4 +628,20 @@ TEST_CASE("the manager's refusal, a failed job, silence and nonsense are errors 
   });
   REQUIRE_FALSE(status.ok());
   CHECK(status.error().text().find("closed the connection") != std::string::npos);
+}
+
+TEST_CASE("what is found in the usual places is what mountinfo says") {
+  const Result<std::string> cgroup = read_file("/proc/self/cgroup", 65536);
+  const Result<std::string> mountinfo = read_file("/proc/self/mountinfo", size_t{8} << 20);
+  REQUIRE(cgroup.ok());
+  REQUIRE(mountinfo.ok());
+  const CgroupView told = parse_cgroup_view(cgroup.value(), mountinfo.value());
+  const CgroupView found = look_around();
+  CHECK(found.v2_root == told.v2_root);
+  CHECK(found.v2_own == told.v2_own);
+  REQUIRE(found.v1.size() == told.v1.size());
+  for (const CgroupView::V1& tree : told.v1) {
+    CHECK(std::any_of(found.v1.begin(), found.v1.end(),
+                      [&](const CgroupView::V1& each) { return each.kind == tree.kind && each.own == tree.own; }));
+  }
 }

@@ -155,3 +155,15 @@ TEST_CASE("an unknown manifest gets a suggestion") {
   CHECK(ops.error().kind() == ErrorKind::policy);
   CHECK(ops.error().hint() == "did you mean \"host\"?");
 }
+
+TEST_CASE("the table that was made of the manifest while building says what its text says") {
+  const std::string_view* text = embedded_file("rootfs/host.toml");
+  REQUIRE(text != nullptr);
+  const Result<std::vector<FsOp>> by_text = expand_manifest_text(*text, "rootfs/host.toml", "");
+  const Result<std::vector<FsOp>> by_table = expand_manifest("host");
+  REQUIRE(by_text.ok());
+  REQUIRE(by_table.ok());
+  CHECK_FALSE(by_table.value().empty());
+  CHECK(by_table.value() == by_text.value());
+  CHECK_FALSE(embedded_manifest("rootfs/nothing.toml").has_value());
+}

@@ -187,7 +187,11 @@ TEST_CASE("a call is decided by the first rule that holds, as the filter does") 
 TEST_CASE("the dialect comes from --dialect, else from the extension") {
   CHECK(choose_dialect("strict", "").value() == Dialect::native);
   CHECK(choose_dialect("./x.toml", "").value() == Dialect::native);
-  CHECK(choose_dialect("./x.cfg", "").error().kind() == ErrorKind::unsupported);
+  CHECK(choose_dialect("./x.cfg", "").value() == Dialect::nsjail);
+  CHECK(choose_dialect("x.json", "").value() == Dialect::nsjail);
+  CHECK(choose_dialect("./x.bwrap", "").value() == Dialect::bwrap);
+  CHECK(choose_dialect("x.args", "").value() == Dialect::bwrap);
+  CHECK(choose_dialect("./x.toml", "bwrap").value() == Dialect::bwrap);
   CHECK(choose_dialect("./x.cfg", "native").value() == Dialect::native);
   CHECK(choose_dialect("x", "nativ").error().text().find("did you mean 'native'") != std::string::npos);
 }

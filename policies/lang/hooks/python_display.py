@@ -10,12 +10,15 @@ matplotlib  Each figure is one plot. Shown by show(): a PNG of what a window wou
             the end: a PNG. Cleared and drawn anew, it is a new figure.
 plotly      show(), write_html(), write_image(): a figure is one plot, HTML and JSON.
 PIL         Image.show(): a PNG for each call.
+
+In a session no file is written: `sink` is told, and each cell ends as a program does.
 """
 import atexit
 import functools
 import io
 import itertools
 import os
+import sys
 import threading
 import time
 import weakref
@@ -23,6 +26,8 @@ import weakref
 FOLDER = os.environ.get("SBX_PLOTS", "")
 MOST_PLOTS = 100
 MOST_BYTES = 64 << 20
+
+sink = None  # of a session: called with Slot, forms and title in place of writing files
 
 _numbers = itertools.count(1)
 _written = {}  # name → size, of this process
@@ -37,9 +42,12 @@ class Slot:
                                       next(_numbers))
         self.rank = -1
         self.names = []  # one for each form
+        self.text = ""   # what stands for it where there are no pictures
 
     def write(self, forms, title=""):
         """forms: bytes each, the preferred one first; None: it could not be drawn."""
+        if sink is not None:
+            return sink(self, forms, title)
         from urllib.parse import quote
         if not self.names and len(_written) >= 10 * MOST_PLOTS:
             return  # a flood: no further names either
@@ -85,7 +93,7 @@ def loading(name):
 
 def loaded(module):
     """Called once for each module that is watched, right after its code has run."""
-    if FOLDER and module.__name__ != "matplotlib.font_manager":
+    if (FOLDER or sink) and module.__name__ != "matplotlib.font_manager":
         {"matplotlib.backend_bases": backend_bases_loaded, "matplotlib.figure": figure_loaded,
          "matplotlib.pyplot": pyplot_loaded, "plotly.io._renderers": plotly_renderers_loaded,
          "plotly.io._html": plotly_writer_loaded, "plotly.io._kaleido": plotly_writer_loaded,
@@ -94,11 +102,13 @@ def loaded(module):
 
 # ---- once for an interpreter ----------------------------------------------------------------------------------------
 
-def prepare(target):
+def prepare(target, folders=None):
     """Fills the folder that is then shown in place of the one that holds this file."""
     import py_compile
-    for name in ("sitecustomize.py", "python_display.py"):
-        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
+    sources = [os.path.join(folder, name) for folder in folders or [os.path.dirname(os.path.abspath(__file__))]
+               for name in sorted(os.listdir(folder)) if name.endswith(".py")]
+    for source in sources:
+        name = os.path.basename(source)
         with open(source, "rb") as file, open(os.path.join(target, name), "wb") as copy:
             copy.write(file.read())
         if hasattr(py_compile, "PycInvalidationMode"):  # Python 3.7; a time stamp would not survive the copying
@@ -155,8 +165,15 @@ def draw(figure, rank):
     if len(figure.get_children()) < 2:
         return  # nothing but the background
     slot = slot_of(figure)
-    slot.rank = rank
+    slot.rank, slot.text = rank, repr(figure)
     data = None
+    try:
+        data = png_of(figure)
+    finally:
+        slot.write([data] if data else None, title_of(figure))
+
+
+def png_of(figure):
     was_drawing, _own.drawing = getattr(_own, "drawing", False), True
     try:
         import warnings
@@ -166,13 +183,12 @@ def draw(figure, rank):
                 buffer = io.BytesIO()
                 try:
                     figure.savefig(buffer, format="png", dpi="figure", **keywords)
-                    data = buffer.getvalue()
-                    break
+                    return buffer.getvalue()
                 except Exception:
                     continue
     finally:
         _own.drawing = was_drawing
-        slot.write([data] if data else None, title_of(figure))
+    return None
 
 
 def read_whole(path):
@@ -273,6 +289,24 @@ def finish():
     for figure in open_figures():
         if figure in _live or figure not in _figures or _figures[figure].rank < 0:
             draw(figure, SHOWN)
+
+
+@quietly
+def cell_done():
+    """The end of a cell of a session: what is open is shown, and closed as by a user who goes on to the next one."""
+    if "matplotlib.pyplot" in sys.modules:
+        finish()
+        _live.clear()
+        from matplotlib._pylab_helpers import Gcf
+        Gcf.destroy_all()
+
+
+@quietly
+def picture_of(figure):
+    """The value of a cell is a figure: it need not be shown once more at the end."""
+    data = png_of(figure)
+    slot_of(figure).rank = SHOWN
+    return data
 
 
 def pyplot_loaded(module):
@@ -377,5 +411,4 @@ def image_show_loaded(module):
 
 
 if __name__ == "__main__":
-    import sys
     prepare(sys.argv[1])

@@ -12,14 +12,10 @@ def _find(name, path, but):
     return None
 
 
-def _install(here):
-    # The program finds the import path as it would be without us.
-    while here in sys.path:
-        sys.path.remove(here)
-
+def watch(display, here=None):
+    """display: a list of one, what is told; empty: the module python_display of `here`, once it is needed."""
     watched = {"matplotlib.font_manager", "matplotlib.backend_bases", "matplotlib.figure", "matplotlib.pyplot",
                "plotly.io._renderers", "plotly.io._html", "plotly.io._kaleido", "PIL.ImageShow"}
-    display = []
 
     def tell(event, what):
         try:
@@ -57,12 +53,19 @@ def _install(here):
 
     sys.meta_path.insert(0, Finder)
 
+
+def _install(here):
+    # The program finds the import path as it would be without us.
+    while here in sys.path:
+        sys.path.remove(here)
+    watch([], here)
     # The sitecustomize that would have been found in our place.
-    spec = _find("sitecustomize", None, Finder)
+    spec = _find("sitecustomize", None, None)
     if spec is not None:
         module = sys.modules["sitecustomize"]
         module.__file__, module.__spec__, module.__loader__ = spec.origin, spec, spec.loader
         spec.loader.exec_module(module)
 
 
-_install(__file__.rpartition("/")[0])
+if vars(sys.modules.get("sitecustomize", sys)) is globals():  # a session's driver takes watch() only
+    _install(__file__.rpartition("/")[0])

@@ -1,0 +1,299 @@
+// sbx session run, exec, attach: cells and programs in a session that is there.
+#include <unistd.h>
+
+#include <optional>
+
+#include "base/sys.h"
+#include "base/text.h"
+#include "cli/cmd_session.h"
+#include "cli/output.h"
+#include "cli/result_file.h"
+#include "cli/session_client.h"
+#include "runtime/request.h"
+
+namespace sbx::cli {
+namespace {
+
+using session::Json;
+
+constexpr char kProgram[] = "Program";
+constexpr char kOutput[] = "Output";
+constexpr size_t kMaxCode = size_t{16} << 20;
+
+struct CellOptions {
+  bool help = false, quiet = false, json = false, wait = true;
+  std::optional<std::string> code;
+  std::string stdin_file, result_file;
+  std::optional<Millis> timeout;
+};
+
+std::vector<Option> options(bool exec, CellOptions& cell) {
+  std::vector<Option> all;
+  const auto add = [&](const char* group, char letter, const char* name, const char* metavar, const char* doc, const char* standard,
+                       std::function<Status(const std::string&)> take, ValueKind kind = ValueKind::text) {
+    all.push_back(Option{group, letter, name, metavar, doc, standard, std::move(take), kind});
+  };
+  if (!exec) {
+    add(kProgram, 'c', "", "CODE", "the cell's text, instead of FILE", "", [&](const std::string& value) -> Status {
+      cell.code = value;
+      return {};
+    });
+    add(kProgram, 0, "stdin", "FILE", "what the cell reads on stdin", "nothing", [&](const std::string& value) -> Status {
+      cell.stdin_file = value;
+      return {};
+    }, ValueKind::file);
+    all.push_back(flag_option(kProgram, 0, "wait", "wait while another cell runs (the default)", cell.wait));
+    add(kProgram, 0, "no-wait", "", "fail while another cell runs", "", [&](const std::string&) -> Status {
+      cell.wait = false;
+      return {};
+    });
+  }
+  add(kProgram, 0, "timeout", "TIME", exec ? "its time, instead of the session's --time" : "the cell's time, instead of the session's --time", "",
+      [&](const std::string& value) -> Status {
+        Result<Millis> time = parse_duration(value);
+        if (!time.ok()) return time.take_error().with_origin("flag --timeout").with_hint("for instance 10s or 2m");
+        cell.timeout = time.value();
+        return {};
+      });
+  add(kOutput, 0, "result", "FILE", "write what happened to FILE, as JSON", "", [&](const std::string& value) -> Status {
+    cell.result_file = value;
+    return {};
+  }, ValueKind::file);
+  all.push_back(flag_option(kOutput, 0, "json", "print what happened as JSON on stdout, with output and values in it", cell.json));
+  all.push_back(flag_option(kOutput, 'q', "quiet", "no hints", cell.quiet));
+  all.push_back(flag_option(kOutput, 'h', "help", "this page", cell.help));
+  return all;
+}
+
+constexpr char kRunUsage[] =
+    "usage: sbx session run [OPTIONS] ID [FILE] [-- ARGS...]\n"
+    "       sbx session run [OPTIONS] ID -c CODE\n"
+    "       ... | sbx session run [OPTIONS] ID [-]";
+constexpr char kRunAbout[] =
+    "Runs a cell in a session. What it prints is passed on as it comes, the value of its last expression follows. A cell whose time is\n"
+    "over is interrupted, and what was there before stays; one that does not obey is killed, and sbx says that the state was lost.\n"
+    "ARGS are for languages without state. Status: as of sbx run; 1 for an exception, 130 interrupted.";
+constexpr char kExecUsage[] = "usage: sbx session exec [OPTIONS] ID [--] CMD [ARGS...]";
+constexpr char kExecAbout[] =
+    "Runs a further program in the sandbox of a session, with the same files, filter and limits, beside its cells.\n"
+    "Your stdin is its stdin. Status: as of sbx exec.";
+constexpr char kAttachUsage[] = "usage: sbx session attach ID";
+constexpr char kAttachAbout[] =
+    "Reads cells from you and shows what they give, until the end of input (Ctrl-D). The session goes on afterwards.\n"
+    "A cell ends at the end of a line; one that begins with ':' and a blank line after it spans several lines.";
+
+// A file of the caller's, whole.
+Result<std::string> read_input(const std::string& path, const char* flag) {
+  Result<UniqueFd> file = sys::open(path, O_RDONLY | O_NOCTTY);
+  if (!file.ok()) {
+    const int errnum = file.error().errnum();
+    return Error(ErrorKind::usage, errnum == ENOENT ? "no such file: " + quoted_path(path) : "cannot open " + quoted_path(path) + ": " + errno_text(errnum)).with_origin(flag);
+  }
+  Result<std::string> text = sys::read_all(file.value().get(), kMaxCode);
+  if (!text.ok() && text.error().kind() == ErrorKind::resource) {
+    return Error(ErrorKind::usage, quoted_path(path) + " is more than 16M").with_origin(flag).with_hint("copy it in: sbx cp " + shell_quote(path) + " ID:" + base_name(path));
+  }
+  if (!text.ok()) return Error(ErrorKind::usage, text.error().text()).with_origin(flag);
+  return text;
+}
+
+int fail(const char* command, const Error& error, const CellOptions& cell, std::optional<ResultFile>& file) {
+  int status = error.kind() == ErrorKind::usage ? fail_usage(command, error) : exit_code_for(error.kind());
+  if (error.kind() != ErrorKind::usage) say_error(error);
+  const std::string json = cell.json || file ? runtime::error_json(error, status) : "";
+  if (cell.json) (void)print(json);
+  if (file) (void)file->write(json);
+  return status;
+}
+
+// Hints, result and status of a reply.
+int deliver(const SessionReply& answer, const CellOptions& cell, std::optional<ResultFile>& file) {
+  const Json& reply = answer.reply;
+  int status = static_cast<int>(reply.at("exit_status").integer(125));
+  if (!cell.quiet) {
+    for (const Json& hint : reply.at("hints").items()) say(hint.text());
+  }
+  const std::string& result = answer.result;
+  if (cell.json && !print(result) && status == 0) status = 1;
+  if (file) {
+    if (Status written = file->write(result); !written.ok()) {
+      say_error(written.error());
+      if (status == 0) status = 1;
+    }
+  }
+  return status;
+}
+
+Json request_of(const char* op, const CellOptions& cell) {
+  Json request = Json::object();
+  request.set("op", op).set("wait", cell.wait).set("result", cell.json || !cell.result_file.empty()).set("streams", cell.json);
+  if (cell.timeout) request.set("timeout_ms", cell.timeout->value);
+  return request;
+}
+
+Result<std::string> code_of(CellOptions& cell, std::vector<std::string>& words, bool marked) {
+  if (cell.code) {
+    if (!words.empty() && !marked) return Error(ErrorKind::usage, "two programs given: -c CODE and '" + printable(words[0]) + "'").with_hint("give one of them");
+    return *cell.code;
+  }
+  if (!words.empty() && !marked) {
+    const std::string name = words[0];
+    words.erase(words.begin());
+    if (name != "-") return read_input(name, "");
+  } else if (::isatty(STDIN_FILENO) == 1) {
+    return Error(ErrorKind::usage, "no program given").with_hint("name a FILE, give -c CODE, or pipe code on stdin; sbx session attach is for typing");
+  }
+  Result<std::string> text = sys::read_all(STDIN_FILENO, kMaxCode);
+  if (!text.ok()) return Error(ErrorKind::usage, text.error().text());
+  return text;
+}
+
+// Options may stand before and behind the ID; of a command they end with it.
+Result<Parsed> parse(const std::vector<Option>& table, std::vector<std::string> words, bool exec, std::string& id) {
+  Parsed first = SBX_TRY(parse_options(table, words));
+  if (first.rest.empty()) return first;
+  id = first.rest[0];
+  first.rest.erase(first.rest.begin());
+  if (exec) {
+    if (!first.rest.empty() && first.rest[0] == "--") first.rest.erase(first.rest.begin());
+    return first;
+  }
+  Parsed second = SBX_TRY(parse_options(table, first.rest));
+  // FILE may stand before further options: `run ID FILE --json`.
+  if (second.rest.empty() || second.marked) return second;
+  const std::string file = second.rest[0];
+  second.rest.erase(second.rest.begin());
+  Parsed third = SBX_TRY(parse_options(table, second.rest));
+  if (!third.rest.empty() && !third.marked) {
+    return Error(ErrorKind::usage, "a cell takes no argument '" + printable(third.rest[0]) + "'").with_hint("arguments of a program follow --");
+  }
+  third.marked = false;
+  third.rest.insert(third.rest.begin(), file);
+  return third;
+}
+
+int run_or_exec(bool exec, const Invocation& invocation) {
+  const char* const name = exec ? "session exec" : "session run";
+  CellOptions cell;
+  const std::vector<Option> table = options(exec, cell);
+  std::string id;
+  std::optional<ResultFile> file;
+  Result<Parsed> parsed = parse(table, invocation.arguments(3), exec, id);
+  if (cell.help) return show_help(exec ? session_exec_page : session_run_page);
+  if (!parsed.ok()) return fail(name, parsed.error(), cell, file);
+  if (id.empty()) return fail(name, Error(ErrorKind::usage, "which session?").with_hint(std::string("sbx ") + name + " ID …; sbx session ls lists them"), cell, file);
+  if (!cell.result_file.empty()) {
+    Result<ResultFile> prepared = ResultFile::prepare(cell.result_file);
+    if (!prepared.ok()) return fail(name, prepared.error(), cell, file);
+    file = prepared.take();
+  }
+  std::vector<std::string>& rest = parsed.value().rest;
+  Json request = request_of(exec ? "exec" : "run", cell);
+  std::optional<std::string> code;
+  std::string input;
+  if (exec) {
+    if (rest.empty()) return fail(name, Error(ErrorKind::usage, "no command given").with_hint("for instance: sbx session exec " + shell_quote(id) + " -- ls -l"), cell, file);
+    Json argv = Json::array();
+    for (const std::string& word : rest) argv.add(word);
+    request.set("argv", std::move(argv));
+  } else {
+    Result<std::string> text = code_of(cell, rest, parsed.value().marked);
+    if (!text.ok()) return fail(name, text.error(), cell, file);
+    code = text.take();
+    Json arguments = Json::array();
+    for (const std::string& word : rest) arguments.add(word);
+    request.set("arguments", std::move(arguments));
+    if (!cell.stdin_file.empty()) {
+      Result<std::string> given = read_input(cell.stdin_file, "flag --stdin");
+      if (!given.ok()) return fail(name, given.error(), cell, file);
+      input = given.take();
+      request.set("stdin", true);
+    }
+  }
+  Result<SessionLink> link = open_session(id);
+  if (!link.ok()) return fail(name, link.error(), cell, file);
+  const Result<SessionReply> reply = run_at_session(link.value().connection, request, code, input, exec ? STDIN_FILENO : -1, cell.quiet);
+  if (!reply.ok()) return fail(name, reply.error(), cell, file);
+  return deliver(reply.value(), cell, file);
+}
+
+// A line from the terminal; nullopt at the end of input.
+std::optional<std::string> read_line() {
+  std::string line;
+  for (char byte; ::read(STDIN_FILENO, &byte, 1) == 1;) {
+    if (byte == '\n') return line;
+    line += byte;
+    if (line.size() > kMaxCode) break;
+  }
+  if (line.empty()) return std::nullopt;
+  return line;
+}
+
+// A cell as a person types it: a line, and, where that ends with ':' or begins with '@', what follows until a blank one.
+std::optional<std::string> read_cell(const std::string& prompt, bool terminal) {
+  if (terminal) (void)print(prompt + "> ");
+  std::optional<std::string> line = read_line();
+  if (!line) return std::nullopt;
+  std::string text = *line + "\n";
+  const bool several = trim(*line).ends_with(':') || trim(*line).ends_with('\\') || starts_with(*line, "@") || starts_with(*line, "%%");
+  while (several) {
+    if (terminal) (void)print(std::string(prompt.size(), '.') + "  ");
+    std::optional<std::string> more = read_line();
+    if (!more || trim(*more).empty()) break;
+    text += *more + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<Page> session_run_page() {
+  CellOptions unused;
+  return Page{kRunUsage, kRunAbout, options(false, unused),
+              {{kProgram, "sbx session run work -c 'x = 6 * 7; x'"}, {kOutput, "sbx session run work --json analysis.py"}}, ValueKind::session};
+}
+Result<Page> session_exec_page() {
+  CellOptions unused;
+  return Page{kExecUsage, kExecAbout, options(true, unused), {{kProgram, "sbx session exec work -- ls -l"}, {kOutput, "sbx session exec --json work -- id"}}, ValueKind::session};
+}
+Result<Page> session_attach_page() {
+  CellOptions unused;
+  std::vector<Option> all = options(false, unused);
+  std::erase_if(all, [](const Option& option) { return option.name != "timeout" && option.name != "quiet" && option.name != "help"; });
+  return Page{kAttachUsage, kAttachAbout, std::move(all), {{kProgram, "sbx session attach --timeout 10m work"}, {kOutput, "sbx session attach work"}}, ValueKind::session};
+}
+
+int session_run_command(const Invocation& invocation) { return run_or_exec(false, invocation); }
+int session_exec_command(const Invocation& invocation) { return run_or_exec(true, invocation); }
+
+int session_attach_command(const Invocation& invocation) {
+  CellOptions cell;
+  const Result<Page> page = session_attach_page();
+  if (!page.ok()) return fail_usage("session attach", page.error());
+  std::vector<Option> table = options(false, cell);
+  std::erase_if(table, [](const Option& option) { return option.name != "timeout" && option.name != "quiet" && option.name != "help"; });
+  const Result<std::vector<std::string>> words = parse_options_anywhere(table, invocation.arguments(3));
+  if (!words.ok()) return fail_usage("session attach", words.error());
+  if (cell.help) return show_help(session_attach_page);
+  if (words.value().size() != 1) return fail_usage("session attach", Error(ErrorKind::usage, "which session?").with_hint("sbx session attach ID; sbx session ls lists them"));
+  const bool terminal = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1;
+  int status = 0;
+  for (;;) {
+    Result<SessionLink> link = open_session(words.value()[0]);
+    if (!link.ok()) return fail_usage("session attach", link.error());
+    const std::string& shown = link.value().record.name.empty() ? link.value().record.id.substr(0, 8) : link.value().record.name;
+    const std::optional<std::string> text = read_cell(shown, terminal);
+    if (!text) break;
+    if (trim(*text).empty()) continue;
+    // While the person typed, the session may have ended.
+    link = open_session(words.value()[0]);
+    if (!link.ok()) return fail_usage("session attach", link.error());
+    const Result<SessionReply> reply = run_at_session(link.value().connection, request_of("run", cell), *text, "", -1, cell.quiet);
+    std::optional<ResultFile> none;
+    status = reply.ok() ? deliver(reply.value(), cell, none) : fail("session attach", reply.error(), cell, none);
+  }
+  if (terminal) (void)print("\n");
+  return status;
+}
+
+}  // namespace sbx::cli

@@ -1,0 +1,68 @@
+// The host's side of docs/session-protocol.md: which languages have a driver, requests as frames, and the frames that come
+// back, each taken as hostile.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "runtime/session_ground.h"
+#include "session/json.h"
+
+namespace sbx::session {
+
+inline constexpr char kDriverDirectory[] = "/run/sbx/session";
+inline constexpr size_t kMaxFrame = size_t{16} << 20;
+
+// nullopt: this language keeps files only.
+// `preload`: modules to import beforehand, "numpy,pandas"; for Python only.
+std::optional<runtime::SessionDriver> driver_of(const std::string& language, const std::string& preload = "");
+std::vector<std::string> languages_with_driver();
+
+// 32 hexadecimal digits, new for each cell.
+Result<std::string> make_token();
+
+std::string frame(std::string_view body);
+
+// What a driver says, checked.
+struct DriverFrame {
+  enum class Type { ready, display, update, result, clear, done };
+  Type type = Type::ready;
+  Json body;
+};
+
+struct ExpectedCell {
+  int64_t cell = 0;
+  std::string token;
+  int64_t seq = 0;  // of the last frame
+};
+
+// Cuts the stream into frames and checks each against the cell that runs. The first error is final: the driver cannot be
+// believed any more.
+class FrameReader {
+ public:
+  // Bytes of frames in one cell, all together.
+  static constexpr size_t kMaxCellBytes = size_t{64} << 20;
+  static constexpr size_t kMaxCellFrames = 4000;
+
+  void begin_cell(int64_t cell, std::string token);
+  void end_cell() { running_ = false; }
+  void append(std::string_view bytes) { buffer_.append(bytes); }
+  size_t waiting() const { return buffer_.size(); }
+  // nullopt: none is whole yet.
+  Result<std::optional<DriverFrame>> next();
+  int64_t seq() const { return expected_.seq; }
+
+ private:
+  Result<DriverFrame> check(Json body);
+  bool ready_ = false;
+  bool running_ = false;
+  ExpectedCell expected_;
+  size_t bytes_ = 0, frames_ = 0;
+  std::string buffer_;
+};
+
+}  // namespace sbx::session

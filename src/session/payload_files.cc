@@ -1,0 +1,38 @@
+#include "session/payload_files.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/fsuid.h>
+#include <unistd.h>
+
+#include "base/sys.h"
+#include "base/text.h"
+
+namespace sbx::session {
+
+ActAs::ActAs(uint32_t uid, uint32_t gid) : acting_(::geteuid() == 0 && uid != 0) {
+  if (!acting_) return;
+  ::setfsgid(gid);
+  ::setfsuid(uid);  // capabilities over files go with it
+}
+
+ActAs::~ActAs() {
+  if (!acting_) return;
+  ::setfsuid(0);
+  ::setfsgid(0);
+}
+
+Result<UniqueFd> open_inside(int root, const std::string& path, int flags, mode_t mode) {
+  return sys::openat2(root, path.empty() ? "." : path, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, mode,
+                      RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+}
+
+Status put_inside(int root, const std::string& path, std::string_view content, mode_t mode) {
+  const UniqueFd directory = SBX_TRY(open_inside(root, dir_name(path), O_RDONLY | O_DIRECTORY));
+  const std::string name = base_name(path);
+  (void)sys::unlinkat(directory.get(), name);
+  const UniqueFd file = SBX_TRY(sys::openat(directory.get(), name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode));
+  return sys::write_all(file.get(), content);
+}
+
+}  // namespace sbx::session

@@ -1,0 +1,341 @@
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+
+#include "base/sys.h"
+#include "base/text.h"
+#include "session/copy.h"
+#include "session/deadlines.h"
+#include "session/driver.h"
+#include "session/json.h"
+#include "session/place.h"
+#include "session/wire.h"
+#include "temp_dir.h"
+
+namespace sbx::session {
+namespace {
+
+// ---- JSON --------------------------------------------------------------------------------------------------------
+
+TEST_CASE("JSON is read and written alike, keys in their order") {
+  const std::string text = R"({"b":[1,-2,2.5,true,null,"\u00e9"],"a":{}})";
+  const Result<Json> json = parse_json(text);
+  REQUIRE(json.ok());
+  CHECK(json.value().dump() == text);
+  CHECK(json.value().at("b").items()[5].text() == "\xc3\xa9");
+  CHECK(json.value().at("missing").is(Json::Kind::null));
+  CHECK(!json.value().has("missing"));
+}
+
+TEST_CASE("JSON beyond a bound, or none, is refused") {
+  const auto refused = [](const std::string& text, size_t depth = 64, size_t values = 1000) { return !parse_json(text, depth, values).ok(); };
+  CHECK(!refused("[[[1]]]", 3));
+  CHECK(refused("[[[1]]]", 2));
+  CHECK(refused(std::string(100000, '[')));
+  CHECK(!refused("[1,2,3]", 64, 4));
+  CHECK(refused("[1,2,3]", 64, 3));
+  for (const char* text : {"", "{", "[1,]", "nul", "1 2", "{\"a\":1,\"a\":2}", "\"\xff\"", "\"\\ud800\"", "1e999", "NaN", "'a'", "{1:2}"}) {
+    CAPTURE(text);
+    CHECK(refused(text));
+  }
+}
+
+TEST_CASE("what is written is ASCII, whatever the text holds") {
+  const std::string text = Json("a\x01\x7f\xc2\x9b\xe2\x82\xac\xff").dump();
+  for (const char c : text) CHECK((c >= 0x20 && c < 0x7f) == (c != 0x7f));
+  CHECK(parse_json(text).ok());
+}
+
+// ---- clients ------------------------------------------------------------------------------------------------------
+
+TEST_CASE("messages are cut from a stream wherever it is split") {
+  const std::string stream = encode(Kind::out, "hello") + encode(Kind::input_end, "") + encode(Kind::reply, std::string(300, 'x'));
+  for (size_t step = 1; step < stream.size(); step += 7) {
+    MessageReader reader(1000);
+    std::vector<Message> got;
+    for (size_t at = 0; at < stream.size(); at += step) {
+      reader.append(std::string_view(stream).substr(at, step));
+      for (;;) {
+        Result<std::optional<Message>> next = reader.next();
+        REQUIRE(next.ok());
+        if (!next.value()) break;
+        got.push_back(*next.value());
+      }
+    }
+    REQUIRE(got.size() == 3);
+    CHECK(got[0].body == "hello");
+    CHECK(got[1].kind == Kind::input_end);
+    CHECK(got[2].body.size() == 300);
+  }
+}
+
+TEST_CASE("a message longer than the limit is an error before its bytes come") {
+  MessageReader reader(10);
+  reader.append(encode(Kind::out, std::string(11, 'x')).substr(0, 5));
+  CHECK(!reader.next().ok());
+}
+
+// ---- frames -------------------------------------------------------------------------------------------------------
+
+constexpr char kToken[] = "00112233445566778899aabbccddeeff";
+const std::string kReady = frame(R"({"type":"ready","protocol":1,"language":"python"})");
+
+std::string done(const std::string& more = "") {
+  return frame(R"({"type":"done","cell":3,"token":")" + std::string(kToken) + R"(","seq":1,"status":"ok","exit_code":0)" + more + "}");
+}
+
+// All frames, or the error.
+Result<size_t> read_frames(const std::string& bytes, size_t step = 1000000) {
+  FrameReader reader;
+  size_t count = 0;
+  bool begun = false;
+  for (size_t at = 0; at < bytes.size(); at += step) {
+    reader.append(std::string_view(bytes).substr(at, step));
+    for (;;) {
+      std::optional<DriverFrame> one = SBX_TRY(reader.next());
+      if (!one) break;
+      ++count;
+      if (!begun) reader.begin_cell(3, kToken);
+      begun = true;
+    }
+  }
+  return count;
+}
+
+TEST_CASE("frames of the cell that runs are read, wherever the stream is split") {
+  const std::string stream = kReady + done(R"(,"unknown":{"key":[]})");
+  for (size_t step = 1; step < stream.size(); ++step) {
+    const Result<size_t> count = read_frames(stream, step);
+    REQUIRE(count.ok());
+    CHECK(count.value() == 2);
+  }
+}
+
+TEST_CASE("a frame that is wrong in any way ends the driver") {
+  const std::string head = R"({"cell":3,"token":")" + std::string(kToken) + R"(","seq":1,"type":)";
+  const std::vector<std::string> wrong = {
+      "0000000G{}",
+      "0000000A{}",
+      "01000001",
+      frame("{"),
+      frame("[]"),
+      frame(R"({"type":"done"})"),
+      frame(R"({"type":"done","cell":2,"token":")" + std::string(kToken) + R"(","seq":1,"status":"ok","exit_code":0})"),
+      frame(R"({"type":"done","cell":3,"token":"ffffffffffffffffffffffffffffffff","seq":1,"status":"ok","exit_code":0})"),
+      frame(R"({"type":"done","cell":3,"token":")" + std::string(kToken) + R"(","seq":2,"status":"ok","exit_code":0})"),
+      frame(head + R"("done","status":"fine","exit_code":0})"),
+      frame(head + R"("done","status":"ok","exit_code":256})"),
+      frame(head + R"("done","status":"ok"})"),
+      frame(head + R"("done","status":"error","exit_code":1,"error":{"name":"x"}})"),
+      frame(head + R"("surprise"})"),
+      frame(head + R"("display"})"),
+      frame(head + R"("display","data":{"notype":"x"}})"),
+      frame(head + R"("display","data":{"text/plain":1}})"),
+      frame(head + R"("display","data":{},"metadata":[]})"),
+      frame(head + R"("display","data":{},"display_id":7})"),
+      kReady,
+      done() + done(),
+  };
+  for (const std::string& text : wrong) {
+    CAPTURE(text);
+    CHECK(!read_frames(kReady + text).ok());
+  }
+  CHECK(!read_frames(done()).ok());  // nothing before ready
+  CHECK(read_frames(kReady + frame(head + R"("display","data":{"application/json":{"a":[1]},"image/png":"aGk="}})")).ok());
+}
+
+TEST_CASE("no more bytes and frames than a cell may have") {
+  FrameReader reader;
+  reader.append(kReady);
+  REQUIRE(reader.next().ok());
+  reader.begin_cell(3, kToken);
+  bool refused = false;
+  for (size_t i = 1; i <= FrameReader::kMaxCellFrames + 1 && !refused; ++i) {
+    reader.append(frame(R"({"type":"clear","cell":3,"token":")" + std::string(kToken) + R"(","seq":)" + std::to_string(i) + "}"));
+    refused = !reader.next().ok();
+  }
+  CHECK(refused);
+}
+
+TEST_CASE("a length is eight digits, and tokens differ") {
+  CHECK(frame("hello").substr(0, 8) == "00000005");
+  const Result<std::string> one = make_token(), two = make_token();
+  REQUIRE(one.ok());
+  REQUIRE(two.ok());
+  CHECK(one.value().size() == 32);
+  CHECK(one.value() != two.value());
+}
+
+TEST_CASE("Python and bash have drivers, others keep files only") {
+  REQUIRE(driver_of("python").has_value());
+  CHECK(driver_of("python")->argv.back() == "3");
+  CHECK(!driver_of("perl").has_value());
+}
+
+// ---- time ---------------------------------------------------------------------------------------------------------
+
+TEST_CASE("a session ends when its time to live is over, in use or not") {
+  Deadlines deadlines(Millis{1000}, std::nullopt, 500);
+  CHECK(deadlines.over(1499) == Deadlines::Over::no);
+  CHECK(deadlines.next_ms(1400) == 100);
+  deadlines.set_busy(true, 1400);
+  CHECK(deadlines.over(1500) == Deadlines::Over::time_to_live);
+  CHECK(deadlines.ttl_left(9999) == 0);
+}
+
+TEST_CASE("a session ends when nobody has used it for its idle time, never while a cell runs") {
+  Deadlines deadlines(std::nullopt, Millis{100}, 0);
+  CHECK(deadlines.over(99) == Deadlines::Over::no);
+  CHECK(deadlines.over(100) == Deadlines::Over::idle);
+  deadlines.use(90);
+  CHECK(deadlines.over(189) == Deadlines::Over::no);
+  deadlines.set_busy(true, 150);
+  CHECK(deadlines.over(100000) == Deadlines::Over::no);
+  CHECK(deadlines.next_ms(100000) == std::nullopt);
+  deadlines.set_busy(false, 100000);
+  CHECK(deadlines.next_ms(100050) == 50);
+  CHECK(deadlines.over(100100) == Deadlines::Over::idle);
+}
+
+TEST_CASE("without limits a session never ends by itself") {
+  const Deadlines deadlines(std::nullopt, std::nullopt, 0);
+  CHECK(deadlines.over(INT64_MAX / 2) == Deadlines::Over::no);
+  CHECK(deadlines.next_ms(5) == std::nullopt);
+}
+
+// ---- the directory --------------------------------------------------------------------------------------------------
+
+class RuntimeDirectory {
+ public:
+  RuntimeDirectory() {
+    ::chmod(directory_.path().c_str(), 0700);
+    if (const char* before = std::getenv("XDG_RUNTIME_DIR")) before_ = before;
+    ::setenv("XDG_RUNTIME_DIR", directory_.path().c_str(), 1);
+  }
+  ~RuntimeDirectory() {
+    if (before_.empty()) ::unsetenv("XDG_RUNTIME_DIR");
+    else ::setenv("XDG_RUNTIME_DIR", before_.c_str(), 1);
+  }
+  std::string path() const { return directory_.path(); }
+
+ private:
+  TempDir directory_;
+  std::string before_;
+};
+
+TEST_CASE("a session's entry is there while its supervisor lives, and found by id, its beginning, and name") {
+  const RuntimeDirectory runtime;
+  const Result<SessionPlace> place = SessionPlace::open();
+  REQUIRE(place.ok());
+  CHECK(place.value().path() == runtime.path() + "/sbx/sessions");
+  {
+    const Result<SessionPlace::Entry> entry = place.value().add("work", "python");
+    REQUIRE(entry.ok());
+    const std::string id = entry.value().record().id;
+    CHECK(id.size() == 16);
+    for (const std::string& word : {id, id.substr(0, 5), std::string("work")}) CHECK(place.value().find(word).ok());
+    CHECK(!place.value().find("wrk").ok());
+    CHECK(!place.value().add("work", "bash").ok());
+    CHECK(place.value().connect(entry.value().record()).ok());
+  }
+  const Result<std::vector<SessionRecord>> left = place.value().list();
+  REQUIRE(left.ok());
+  CHECK(left.value().empty());
+}
+
+TEST_CASE("what a dead supervisor left is taken away") {
+  const RuntimeDirectory runtime;
+  const Result<SessionPlace> place = SessionPlace::open();
+  REQUIRE(place.ok());
+  const std::string folder = place.value().path();
+  for (const char* name : {"/0123456789abcdef.lock", "/0123456789abcdef.json", "/0123456789abcdef.sock"}) {
+    REQUIRE(sys::open(folder + name, O_CREAT | O_WRONLY, 0600).ok());
+  }
+  REQUIRE(sys::open(folder + "/other.lock", O_CREAT | O_WRONLY, 0600).ok());  // none of ours
+  size_t reaped = 0;
+  REQUIRE(place.value().list(&reaped).ok());
+  CHECK(reaped == 1);
+  CHECK(!sys::stat(folder + "/0123456789abcdef.json").ok());
+  CHECK(sys::stat(folder + "/other.lock").ok());
+}
+
+TEST_CASE("a directory that others may enter is refused") {
+  const RuntimeDirectory runtime;
+  REQUIRE(SessionPlace::open().ok());
+  ::chmod((runtime.path() + "/sbx/sessions").c_str(), 0755);
+  CHECK(!SessionPlace::open().ok());
+}
+
+TEST_CASE("names of sessions") {
+  for (const char* name : {"a", "work", "Work-1.x_y"}) CHECK(SessionPlace::check_name(name).ok());
+  for (const char* name : {"", "1", "-a", "a b", "a/b", "..", "a:b", "\x1b", "abcdefabcdefabcd"}) CHECK(!SessionPlace::check_name(name).ok());
+}
+
+// ---- archives -------------------------------------------------------------------------------------------------------
+
+// A directory that stands for a sandbox's root.
+struct Root {
+  TempDir directory;
+  UniqueFd fd;
+  Inside inside;
+  Root() : fd(sys::open(directory.path(), O_RDONLY | O_DIRECTORY).take()), inside{fd.get(), 0, 0} {
+    REQUIRE(sys::mkdirat(fd.get(), "box", 0755).ok());
+  }
+};
+
+TEST_CASE("an archive cut or changed anywhere is refused or read, and nothing lands outside") {
+  Root from;
+  REQUIRE(sys::mkdirat(from.fd.get(), "box/d", 0755).ok());
+  REQUIRE(sys::write_all(sys::openat(from.fd.get(), "box/d/f", O_CREAT | O_WRONLY, 0644).take().get(), "content").ok());
+  const std::string path = from.directory.path() + "/archive";
+  REQUIRE(write_archive(from.inside, "/box", sys::open(path, O_CREAT | O_WRONLY, 0600).take().get(), {}).ok());
+  const std::string whole = read_file(path).take();
+  const auto restore = [&](const std::string& bytes) {
+    Root to;
+    REQUIRE(sys::mkdirat(to.fd.get(), "beside", 0755).ok());
+    UniqueFd file = sys::open(path, O_RDWR | O_TRUNC).take();
+    REQUIRE(sys::write_all(file.get(), bytes).ok());
+    REQUIRE(::lseek(file.get(), 0, SEEK_SET) == 0);
+    const bool ok = read_archive(file.get(), to.inside, "/box", {}).ok();
+    CHECK(!sys::stat(to.directory.path() + "/f").ok());
+    CHECK(!sys::stat(to.directory.path() + "/beside/f").ok());
+    return ok;
+  };
+  CHECK(restore(whole));
+  for (size_t size = 0; size < whole.size(); size += 97) (void)restore(whole.substr(0, size));
+  for (const char* name : {"../f", "/beside/f", "d/../../f"}) {
+    CAPTURE(name);
+    std::string changed = whole;
+    // The second header is that of the file "./d/f"; its checksum is made anew.
+    const size_t at = changed.find("./d/f");
+    REQUIRE(at != std::string::npos);
+    std::fill_n(changed.begin() + static_cast<std::ptrdiff_t>(at), 100, '\0');
+    changed.replace(at, std::string_view(name).size(), name);
+    unsigned sum = 0;
+    for (size_t i = 0; i < 512; ++i) sum += i >= 148 && i < 156 ? ' ' : static_cast<unsigned char>(changed[at + i]);
+    for (size_t digit = 6; digit-- > 0; sum >>= 3) changed[at + 148 + digit] = static_cast<char>('0' + (sum & 7));
+    CHECK(!restore(changed));
+  }
+}
+
+TEST_CASE("a link in the sandbox leads no copy anywhere") {
+  Root root;
+  TempDir host;
+  REQUIRE(::symlinkat(host.path().c_str(), root.fd.get(), "box/out") == 0);
+  const std::string source = host.path() + "/source";
+  REQUIRE(sys::write_all(sys::open(source, O_CREAT | O_WRONLY, 0644).take().get(), "x").ok());
+  CHECK(!copy_in(source, root.inside, "/box/out/stolen", {}).ok());
+  CHECK(!copy_out(root.inside, "/box/out/source", host.path() + "/copy", {}).ok());
+  CHECK(!sys::stat(host.path() + "/stolen").ok());
+  REQUIRE(copy_in(source, root.inside, "/box/in", {}).ok());
+  CHECK(read_file(root.directory.path() + "/box/in").take() == "x");
+  CopyBounds small;
+  small.max_bytes = 0;
+  CHECK(!copy_in(source, root.inside, "/box/in", small).ok());
+}
+
+}  // namespace
+}  // namespace sbx::session
