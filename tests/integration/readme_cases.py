@@ -69,7 +69,7 @@ def flags(t):
     known = set()
     for command in (("run",), ("exec",), ("langs",), ("policy", "check"), ("policy", "explain"), ("policy", "show"), ("doctor",), ("selftest",)):
         known |= set(re.findall(r"--[a-z][a-z-]*", t.expect(t.sbx(*command, "--help")).text))
-    others = {"--test-dir", "--binary", "--set-upstream-to", "--copies", "--version"}  # of ctest, tests, git, venv; and of sbx alone
+    others = {"--test-dir", "--binary", "--set-upstream-to", "--copies", "--chroot", "--version"}  # of ctest, tests, git, venv, nsjail; and of sbx alone
     t.true("--memory" in known, "no flags found")
     guide = [page for page in readme_test.PAGES if page.startswith("docs/guide/") and not page.endswith("09-troubleshooting.md")]
     t.true(len(guide) == 9, "the guide has ten pages")
