@@ -9,7 +9,7 @@
 #   make test-plots           what Python and R programs show comes back, with Debian's matplotlib, plotly, ggplot2 …
 #   make test-languages       programs in forty languages, whose packages it installs: ten minutes
 #   make asan-test            unit and integration tests with AddressSanitizer and UndefinedBehaviorSanitizer; SPREAD=1: each
-#                             case as root or as the user, not both
+#                             case as root or as the user, not both; PART=1/2: one half of the cases
 #   make cross-arm64          build-arm64/sbx for aarch64
 #   make test-containers      real containers, made with podman, as root: a minute and a half; make test-guest-containers: one that owns its
 #                             cgroup, in a virtual machine: ten
@@ -32,6 +32,7 @@ FUZZ_SECONDS ?= 60
 WERROR ?=
 CHECK_SKIPS ?=
 SPREAD ?=
+PART ?=
 LINT_CHECKS ?=
 GUESTS ?= debian12 debian13
 MAKEFLAGS += --no-print-directory
@@ -150,7 +151,7 @@ asan:
 
 asan-test: asan
 	@cd build-asan && ctest --output-on-failure --repeat until-pass:2 -j $(JOBS)
-	@python3 tests/run.py --binary build-asan/sbx -j $(CASES) $(if $(SPREAD),--spread) $(call skips,tests/expected-skips.txt tests/expected-skips-asan.txt)
+	@python3 tests/run.py --binary build-asan/sbx -j $(CASES) $(if $(SPREAD),--spread) $(if $(PART),--part $(PART)) $(call skips,tests/expected-skips.txt tests/expected-skips-asan.txt)
 
 # What is installed of bwrap, nsjail and firejail is measured beside sbx.
 bench: all
