@@ -63,6 +63,10 @@ def failures(t):
                        (["-c", "/"], "No command-line provided"), (["-c", "/", "--", "/nonexistent"], "cannot execute '/nonexistent': No such file"),
                        (["-c", "/", "--", "true"], "no PATH is searched"), (["-c", "/", "-D", "/nonexistent", "--", "/bin/true"], "working directory '/nonexistent'"),
                        (["-c", "/", "--cap", "CAP_NOPE", "--", "/bin/true"], "unknown capability"), (["-c", "/", "--pass_fd", "77", "--", "/bin/true"], "descriptor 77 is not open"),
+                       (["-c", "/", "-Q", "--pass_fd", "3", "--", "/bin/true"], "descriptor 3 is not open"),  # but the log's copy is
+                       (["-c", "/", "-H", "h" * 65, "--", "/bin/true"], "'hostname' is longer than the kernel's 64 bytes"),
+                       (["-c", "/", "--disable_clone_newpid", "--", "/bin/true"], "cannot mount proc .*\n.*to no jail by a mount of its own"),
+                       (["-c", "/", "--seccomp_string", "ERRNO(0) { execve } DEFAULT ALLOW", "--", "/bin/true"], "answers 0 instead of executing"),
                        (["-c", "/", "-u", "nobody-at-all", "--", "/bin/true"], "unknown user"), (["-c", "/nonexistent", "--", "/bin/true"], "cannot show '/nonexistent'")):
         done = nsjail(t, *words)
         t.expect(done, status=255, err=why)
@@ -496,6 +500,51 @@ def cgroups(t):
     memory = jailed(t, "cgroup_mem_max: 33554432 cgroup_mem_swap_max: 0 rlimit_as_type: INF", "exec /usr/bin/python3 -c 'x = b\"x\" * (100 << 20)'")
     t.expect(memory, status=137)
     t.expect(jailed(t, "cgroup_mem_max: 333554432 rlimit_as_type: INF", "exec /usr/bin/python3 -c 'x = b\"x\" * (100 << 20)'"))
+
+
+@case("cgroup_mem_max is cgroup v2's memory.max: who goes beyond ends with 137, all its processes with it; below nothing happens",
+      needs=("python", "cgroup-v2"), seconds=40)
+def cgroup_memory(t):
+    # Two processes that each stay below the limit and together do not: an rlimit would let them pass.
+    code = "import os, time; os.fork(); x = b'x' * (40 << 20); time.sleep(1); print('held', flush=True)"
+    run = lambda limit: jailed(t, f"cgroup_mem_max: {limit} cgroup_mem_swap_max: 0 rlimit_as_type: INF", f'exec /usr/bin/python3 -c "{code}"')
+    t.expect(run(64 << 20), status=137, out="")
+    t.expect(run(256 << 20), out="held\nheld\n")
+
+
+@case("cgroup_pids_max is cgroup v2's pids.max: threads count, and a jail of its own does not share it", needs=("python", "cgroup-v2"), seconds=40)
+def cgroup_pids(t):
+    code = ("import threading, sys\ne = threading.Event(); n = 0\n"
+            "try:\n  for _ in range(12): threading.Thread(target=e.wait, daemon=True).start(); n += 1\n"
+            "except RuntimeError: pass\nprint(n); sys.stdout.flush(); e.set()")
+    run = lambda limit: jailed(t, f"cgroup_pids_max: {limit}", f'exec /usr/bin/python3 -c "{code}"')
+    t.expect(run(8), out="7\n")
+    t.expect(run(8), out="7\n")
+    t.expect(run(40), out="12\n")
+
+
+@case("cgroup_cpu_ms_per_sec is cgroup v2's cpu.max: what is computed in a second of wall time is that much less", needs=("python", "cgroup-v2"), seconds=60)
+def cgroup_cpu(t):
+    code = "import time; w, c = time.monotonic(), time.process_time()\nwhile time.monotonic() - w < 3: pass\nprint((time.process_time() - c) / (time.monotonic() - w))"
+    used = lambda limit: float(jailed(t, f"cgroup_cpu_ms_per_sec: {limit}", f'exec /usr/bin/python3 -c "{code}"').text)
+    slow, free = used(200), used(4000)
+    t.true(slow < 0.5 * free, f"{slow} of a CPU under the limit, {free} without")
+
+
+@case("the jail's cgroup is gone with it, also after SIGKILL of the supervisor: the next jail that has one takes it away", needs="cgroup", seconds=60)
+def cgroup_left(t):
+    path = t.file("jail.cfg", VIEW + "cgroup_pids_max: 20")
+    folders = lambda pid: [f for _, names, _ in os.walk("/sys/fs/cgroup") for f in names if re.fullmatch(rf"sbx-\d+-{pid}-.*", f)]
+    process = t.spawn([t.binary, "nsjail", "-C", path, "--", "/bin/sh", "-c", "echo ready; exec sleep 60"])
+    t.equal(process.stdout.readline(), b"ready\n")
+    t.true(folders(process.pid), "a cgroup while it runs")
+    process.kill()
+    process.communicate(timeout=10)
+    t.expect(nsjail(t, "-C", path, "--", "/bin/sh", "-c", "echo next"), out="next\n")
+    t.wait_until(lambda: not folders(process.pid), t.slow(5), "its cgroups are gone")
+    orderly = t.spawn([t.binary, "nsjail", "-C", path, "--", "/bin/true"])
+    orderly.communicate(timeout=t.slow(10))
+    t.equal(folders(orderly.pid), [], "after an orderly end")
 
 
 @case("both swap limits at once, and a cgroup tree of version 1, are refused")

@@ -186,6 +186,7 @@ class Lowering {
     if (target == "/proc" && (mount.fstype == "proc" || (mount.is_bind && mount.src == "/proc"))) return true;
     static constexpr std::array<std::string_view, 8> kDevices = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/fd", "/dev/pts", "/dev/shm"};
     if (std::find(kDevices.begin(), kDevices.end(), target) != kDevices.end()) return mount.src.empty() || mount.src == target || mount.is_symlink;
+    if (mount.is_symlink) return (target == "/var/tmp" && mount.src == "/tmp") || (target == "/var/run" && mount.src == "/run");
     return (target == "/dev") && mount.fstype == "tmpfs";
   }
 
