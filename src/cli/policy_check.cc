@@ -48,7 +48,7 @@ std::vector<Option> check_options(CheckOptions& out) {
       flag_option("Options", 0, "json", "print JSON (docs/schema/policy-check-v1.json)", out.json),
       flag_option("Options", 'q', "quiet", "print nothing: the status says it", out.quiet),
       flag_option("Options", 'h', "help", "this page", out.help),
-      {"Reading", 0, "dialect", "NAME", "native, bwrap; otherwise by the file's extension", "",
+      {"Reading", 0, "dialect", "NAME", "native, bwrap or nsjail; otherwise by the file's extension", "",
        [&out](const std::string& value) -> Status {
          out.dialect = value;
          return {};
@@ -135,7 +135,7 @@ Checked check_one(const std::string& name, const CheckOptions& wanted, const Hos
     if (bind == nullptr || bind->optional || bind->source_mode != 0) continue;
     checked.warnings.push_back(bind->origin + ": warning: there is no " + quoted_path(bind->source) + " on this host, and a run would fail; or optional = true");
   }
-  if (foreign) return checked;  // reviewed in its own words
+  if (checked.dialect == Dialect::nsjail) return checked;  // reviewed in its own words, as its own program runs it
   ReviewInput input;
   input.guarded = inspected.value().guarded;
   Result<std::vector<Risk>> risks = review(spec, facts, input);

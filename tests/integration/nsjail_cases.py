@@ -846,3 +846,36 @@ def checked(t):
     odd = t.file("odd.txt", VIEW)
     t.expect(t.sbx("policy", "check", "--dialect", "nsjail", odd), out_match="odd.txt: ok$")
     t.expect(t.sbx("policy", "check", odd), status=2)
+
+
+LINTED = (("whole-host", "high", 'mount { src: "/" dst: "/host" is_bind: true rw: true }', "mount what it needs: /usr"),
+          ("control-socket", "high", 'mount { src: "/run/docker.sock" dst: "/run/docker.sock" is_bind: true }', "take the mount away"),
+          ("no-filter", "medium", "", "seccomp_string: "),
+          ("terminal-injection", "high", "skip_setsid: true", "skip_setsid: false"),
+          ("terminal-injection", "high", 'skip_setsid: true seccomp_string: "DEFAULT ALLOW"', "skip_setsid: false"),
+          ("nested-namespaces", "medium", 'seccomp_string: "DEFAULT ALLOW"', r"ERRNO\(1\) \{ unshare \}"),
+          ("set-uid-programs", "high", "disable_no_new_privs: true", "disable_no_new_privs: false, or nosuid: true"),
+          ("set-uid-programs", "low", 'mount { src: "/srv" dst: "/srv" is_bind: true rw: true }', "nosuid: true"))
+CLOSED = ('uidmap { inside_id: "1000" outside_id: "99999" } mount { src: "/usr" dst: "/usr" is_bind: true nosuid: true }\n'
+          'seccomp_string: "ERRNO(1) { ptrace, mount, bpf, perf_event_open, keyctl, io_uring_setup, unshare, ioctl { cmd == 0x5412 } } DEFAULT ALLOW"\n'
+          "cgroup_mem_max: 100000000 cgroup_pids_max: 9\n")
+
+
+@case("policy explain and check name what a configuration opens, each with severity and the fix in nsjail's words; a closed one has nothing")
+def linted(t):
+    for name, severity, text, fix in LINTED:
+        path = t.file("jail.cfg", text or 'hostname: "x"')
+        done = t.expect(t.sbx("policy", "explain", "--allow-sensitive-mount", path), out_match="What is risky where sbx nsjail -C runs ")
+        told = re.sub(r"\s+", " ", done.text[done.text.index("where sbx nsjail -C runs"):])
+        t.match(told, rf"{severity} {name}: .*fix: {fix}", text)
+        t.match(t.sbx("policy", "check", path).text, rf"{severity}: {name}: .*; fix: .*{fix}", text)
+    path = t.file("closed.cfg", CLOSED)
+    t.expect(t.sbx("policy", "check", "--fail-on", "low", path), out_match=r"closed.cfg: ok$")
+    t.expect(t.sbx("policy", "explain", path), out_match=r"What is risky where sbx nsjail -C runs .*closed.cfg\n\n  nothing that sbx knows of")
+
+
+@case("policy explain tells of a configuration that no sandbox of sbx can be why, and what is risky about it")
+def explained_elsewhere(t):
+    path = t.file("jail.cfg", 'mount { src: "/" dst: "/" is_bind: true }\n')
+    done = t.expect(t.sbx("policy", "explain", path), out_match=r"As a policy of run and exec it is refused\n\n  no +\S*jail.cfg:1:7: a sandbox of sbx puts its root together\s+itself")
+    t.match(done.text, r"high +whole-host: ", "risks")
