@@ -13,7 +13,8 @@
 #   make cross-arm64          build-arm64/sbx for aarch64
 #   make test-containers      real containers, made with podman, as root: a minute and a half; make test-guest-containers: one that owns its
 #                             cgroup, in a virtual machine: ten
-#   make test-compat          bubblewrap's own suites and real clients against our bwrap, next to upstream's own binary: two minutes
+#   make test-compat          bubblewrap's own suites and real clients against our bwrap, next to upstream's own binary; nsjail's
+#                             binary next to ours: two minutes
 #   make deb tarball          packages, in dist/ with SHA256SUMS; make test-packages: installs and removes them in throw-away
 #                             roots; make test-guest-packages: in virtual machines
 #   make install PREFIX=/usr/local DESTDIR=

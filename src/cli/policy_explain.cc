@@ -132,9 +132,9 @@ std::string payload_text(const SandboxSpec& spec, const Account& account, bool w
   return text;
 }
 
-std::string risks_text(const std::vector<Risk>& risks) {
-  if (risks.empty()) return "What is risky\n\n  nothing that sbx knows of\n";
-  std::string text = "What is risky\n\n";
+std::string risks_text(const std::vector<Risk>& risks, const std::string& heading = "What is risky") {
+  if (risks.empty()) return heading + "\n\n  nothing that sbx knows of\n";
+  std::string text = heading + "\n\n";
   for (const Risk& risk : risks) {
     text += entry(risk_severity_name(risk.severity), risk.name + ": " + printable(risk.what, 2000) + (risk.origin.empty() ? "" : "  (" + printable(risk.origin, 400) + ")"));
     text += entry("", "fix: " + printable(risk.fix, 400));
@@ -181,7 +181,28 @@ std::string as_json(const std::vector<std::string>& names, const runtime::Inspec
          "\n}\n";
 }
 
+// What nsjail's configurations among the policies open where `sbx nsjail -C` runs them, in their own words; and, in
+// `refused`, why one of them is no policy of run and exec, which leaves nothing else to tell.
+Result<std::string> as_nsjail(const std::vector<std::string>& names, const std::string& dialect, std::vector<Risk>& risks, std::string& refused) {
+  std::string text;
+  PolicySearch search = policy_search();
+  search.dialect = dialect;
+  for (const std::string& name : names) {
+    if (SBX_TRY(choose_dialect(name, dialect)) != Dialect::nsjail) continue;
+    ParsedPolicy parsed = SBX_TRY(load_whole_policy(name, search));
+    if (!parsed.mistakes.empty()) return std::move(parsed.mistakes.front());
+    for (const Error& error : parsed.elsewhere) refused += entry("no", printable(error.text(), 400));
+    text += "\n" + risks_text(parsed.risks, "What is risky where sbx nsjail -C runs " + printable(name, 400));
+    risks.insert(risks.end(), parsed.risks.begin(), parsed.risks.end());
+  }
+  return text;
+}
+
 Result<std::string> explanation(const ExplainOptions& wanted, const std::vector<std::string>& names) {
+  std::vector<Risk> elsewhere;
+  std::string refused;
+  const std::string of_nsjail = SBX_TRY(as_nsjail(names, wanted.request.dialect, elsewhere, refused));
+  if (!refused.empty() && !wanted.json) return "As a policy of run and exec it is refused\n\n" + refused + of_nsjail;
   const HostFacts facts = runtime::probe_host();
   const runtime::Inspection inspection = SBX_TRY(runtime::inspect(wanted.request, facts));
   const Account account = SBX_TRY(account_of(inspection.spec));
@@ -194,8 +215,11 @@ Result<std::string> explanation(const ExplainOptions& wanted, const std::vector<
     whole_view = true;
     bwrap::in_words_of_bwrap(risks, layer);
   }
-  if (wanted.json) return as_json(names, inspection, SBX_TRY(merge_layers(inspection.layers)), account, risks);
-  return SBX_TRY(values_text(inspection.layers)) + "\n" + payload_text(inspection.spec, account, whole_view) + "\n" + risks_text(risks);
+  if (wanted.json) {
+    risks.insert(risks.end(), elsewhere.begin(), elsewhere.end());
+    return as_json(names, inspection, SBX_TRY(merge_layers(inspection.layers)), account, risks);
+  }
+  return SBX_TRY(values_text(inspection.layers)) + "\n" + payload_text(inspection.spec, account, whole_view) + "\n" + risks_text(risks) + of_nsjail;
 }
 
 }  // namespace

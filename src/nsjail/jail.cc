@@ -127,7 +127,7 @@ class JailBuilder {
   Result<std::unique_ptr<Jail>> build() {
     SBX_TRY(refused_fields());
     SBX_TRY(ids());
-    namespaces();
+    SBX_TRY(namespaces());
     SBX_TRY(files());
     SBX_TRY(rlimits());
     SBX_TRY(manners());
@@ -197,7 +197,7 @@ class JailBuilder {
     return {};
   }
 
-  void namespaces() {
+  Status namespaces() {
     uint64_t& flags = jail_.clone_flags;
     if (config_.clone_newuser) flags |= CLONE_NEWUSER;
     if (config_.clone_newns) flags |= CLONE_NEWNS;
@@ -209,10 +209,11 @@ class JailBuilder {
     // After the cgroup was entered, so that it is the namespace's root.
     jail_.plan.cgroup_namespace = config_.clone_newcgroup;
     jail_.plan.loopback = config_.clone_newnet && !config_.iface_no_lo;
-    if (config_.clone_newuts) {
-      jail_.plan.hostname = keep(config_.hostname);
-      jail_.plan.hostname_size = static_cast<uint32_t>(config_.hostname.size());
-    }
+    if (!config_.clone_newuts) return {};
+    if (config_.hostname.size() > 64) return problem(ErrorKind::usage, "'hostname' is longer than the kernel's 64 bytes", origin("hostname"));
+    jail_.plan.hostname = keep(config_.hostname);
+    jail_.plan.hostname_size = static_cast<uint32_t>(config_.hostname.size());
+    return {};
   }
 
   // ---- files
@@ -658,7 +659,9 @@ class JailBuilder {
     for (size_t i = 0; i < config_.pass_fd.size(); ++i) {
       const int fd = config_.pass_fd[i];
       if (fd >= 0 && fd < 3) continue;
-      if (fd < 0 || ::fcntl(fd, F_GETFD) < 0) return problem(ErrorKind::usage, "descriptor " + std::to_string(fd) + " is not open", origin("pass_fd", i));
+      // Closed at an exec: it is one of ours, the log's perhaps, and came from no caller.
+      const int flags = fd < 0 ? -1 : ::fcntl(fd, F_GETFD);
+      if (flags < 0 || (flags & FD_CLOEXEC) != 0) return problem(ErrorKind::usage, "descriptor " + std::to_string(fd) + " is not open", origin("pass_fd", i));
       if (std::find(jail_.pass_.begin(), jail_.pass_.end(), fd) == jail_.pass_.end()) jail_.pass_.push_back(fd);
     }
     for (int fd = 0; fd < 3; ++fd) {

@@ -97,6 +97,8 @@ class Supervisor {
       log_.error(running.error(), peer == nullptr ? LogLevel::fatal : LogLevel::error);
       return false;
     }
+    // Of a supervisor that was killed; its jail is at work meanwhile.
+    if (cgroups_ != nullptr) cgroups_->reap_stale();
     Session session{running.take()};
     session.began = sys::monotonic_ns();
     if (config_.time_limit != 0) session.deadline = session.began + uint64_t{config_.time_limit} * kSecond;

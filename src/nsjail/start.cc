@@ -107,7 +107,8 @@ Error map_error(Error error) {
 
 // ---- what went wrong in the child ---------------------------------------------------------------------------------
 
-Error child_error(const Jail& jail, const ns::StatusPage& page) {
+// `own_processes`: it is in a pid namespace of its own.
+Error child_error(const Jail& jail, const ns::StatusPage& page, bool own_processes) {
   const auto stage = static_cast<ns::Stage>(std::min(page.error_stage, ns::kStageCount - 1));
   const int errnum = page.error_errno;
   std::string what = ns::stage_name(stage), from, hint;
@@ -115,7 +116,8 @@ Error child_error(const Jail& jail, const ns::StatusPage& page) {
     case ns::Stage::mounts:
       what = jail.step_text(page.error_step);
       from = jail.step_origin(page.error_step);
-      if (errnum == EPERM && what.find("mount proc") == 0) hint = "the /proc here is partly covered, as in a container: --disable_proc or mount_proc: false, or bind the outer /proc";
+      if (errnum == EPERM && what.find("mount proc") == 0 && !own_processes) hint = "the kernel shows the caller's own processes to no jail by a mount of its own: --disable_proc or mount_proc: false, or bind the outer /proc";
+      else if (errnum == EPERM && what.find("mount proc") == 0) hint = "the /proc here is partly covered, as in a container: --disable_proc or mount_proc: false, or bind the outer /proc";
       else if (errnum == EPERM) hint = hint_for(runtime::NamespaceStep::mount, errnum);
       else if (errnum == ENOENT) hint = "a place to mount on is made on a tmpfs only, never on the host and never through a link";
       else if (errnum == ENODEV) hint = "this kernel has no such type of file system";
@@ -143,6 +145,7 @@ Error child_error(const Jail& jail, const ns::StatusPage& page) {
     case ns::Stage::session: what = "make a session of its own"; break;
     case ns::Stage::exec:
       what = "execute " + quoted_path(jail.exec_path);
+      if (errnum == 0) hint = "the seccomp policy answers 0 instead of executing: ERRNO(0) or TRACE";
       if (errnum == ENOENT) {
         hint = jail.exec_path.find('/') == std::string::npos ? "no PATH is searched: give the absolute path inside"
                                                              : "the program, its interpreter or its loader is not in the jail: they come by --chroot or mounts";
@@ -283,7 +286,7 @@ Result<Running> start(Jail& jail, const Streams& streams, runtime::CgroupParent*
   char byte;
   (void)sys::read(exec.read.get(), &byte, 1);
   if (page.get()->error_stage == 0) return running;
-  Error error = child_error(jail, *page.get());
+  Error error = child_error(jail, *page.get(), (jail.clone_flags & CLONE_NEWPID) != 0);
   (void)running.wait();
   return error;
 }
@@ -329,7 +332,7 @@ Error become(Jail& jail, const Streams& streams, const Log& log) {
     }
     (void)sys::write_all(hold.value().write.get(), "g");
     (void)sys::read(exec.value().read.get(), &byte, 1);
-    if (page.get()->error_stage != 0) log.error(child_error(jail, *page.get()), LogLevel::fatal);
+    if (page.get()->error_stage != 0) log.error(child_error(jail, *page.get(), false), LogLevel::fatal);
     ::_exit(0);
   }
   int status = 0;

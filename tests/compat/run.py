@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Compatibility with bubblewrap, against its own sources, its own binary and its real clients. docs/testing.md.
+"""Compatibility with bubblewrap and nsjail, against their own binaries, bubblewrap's sources and its real clients. docs/testing.md.
 
     tests/compat/run.py --binary build/sbx [--as root,user] [-k pattern] [--list] [-v] [--check-skips FILE]
 
     suite/…    upstream's suites of Debian 13 (0.12) and Debian 12 (0.8.0), next to upstream's own binary
     oracle/…   our own behaviour cases (tests/integration/bwrap_behaviour_cases.py), run against upstream's binary
+    nsjail/…   command lines and configurations of nsjail, run by its own binary and by ours
 
 The last line says `N passed, N failed, N skipped`. The sources are kept in build/compat, or in $SBX_COMPAT_CACHE.
 """
@@ -20,6 +21,7 @@ sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "integration"), str(HERE)]
 import harness  # noqa: E402
+import nsjail  # noqa: E402
 import place  # noqa: E402
 import run as driver  # noqa: E402  (tests/run.py)
 import sources  # noqa: E402
@@ -43,6 +45,19 @@ def stage(found, binary):
         if not path.is_symlink():
             os.chmod(path, 0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)
     return base, trees
+
+
+def stage_nsjail(folder, binary):
+    """Both programs, where everybody may read them."""
+    base = pathlib.Path(tempfile.mkdtemp(prefix="sbx-compat-", dir="/var/tmp"))
+    shutil.copytree(folder, base / "upstream")
+    shutil.copy2(binary, base / "sbx")
+    os.symlink("sbx", base / "nsjail")
+    for path in [base, *base.rglob("*")]:
+        if not path.is_symlink():
+            os.chmod(path, 0o755)
+    place.nsjail_upstream, place.nsjail_ours, place.nsjail_trouble = base / "upstream" / nsjail.PROGRAM, base / "nsjail", None
+    return base
 
 
 def oracle_cases(behaviours, upstream):
@@ -69,26 +84,32 @@ def oracle_cases(behaviours, upstream):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Compares our bwrap with upstream's.")
+    parser = argparse.ArgumentParser(description="Compares our bwrap and nsjail with upstream's.")
     driver.add_options(parser)
     options = parser.parse_args()
-    base = None
+    bases = []
+    cache = os.environ.get("SBX_COMPAT_CACHE") or harness.ROOT / "build" / "compat"
     cases = harness.load_python_cases(HERE)
     behaviours = harness.load_python_cases(HERE.parent / "integration", "bwrap_behaviour_cases.py")[len(cases):]
     try:
-        found = sources.ensure(os.environ.get("SBX_COMPAT_CACHE") or harness.ROOT / "build" / "compat")
+        found = sources.ensure(cache)
     except sources.Unavailable as problem:
         place.trouble = str(problem)
     else:
         base, place.trees = stage(found, pathlib.Path(options.binary).resolve())
+        bases.append(base)
         place.guard = str(base / "guard.py")
         sys.modules["suite_cases"].prepare(place.trees)
         place.baseline, place.ours, place.trouble = base / "upstream" / "bwrap", base / "ours" / "bwrap", None
+    try:
+        bases.append(stage_nsjail(nsjail.ensure(cache), pathlib.Path(options.binary).resolve()))
+    except sources.Unavailable as problem:
+        place.nsjail_trouble = str(problem)
     cases += oracle_cases(behaviours, place.baseline)
     try:
         return driver.drive(cases, options)
     finally:
-        if base:
+        for base in bases:
             shutil.rmtree(base, ignore_errors=True)
 
 

@@ -54,6 +54,17 @@ def nsjail(t):
     text = done.out.decode() if isinstance(done.out, bytes) else done.out
     for line in ('hostname: "converted"', 'envar: "GREETING=it\'s fine"', "cgroup_pids_max: 20", 'seccomp_string: "ERRNO(77) {"', 'seccomp_string: "DEFAULT ALLOW"'):
         t.true(line in text.splitlines(), line)
+    # Used as a policy again it is the same sandbox, and nsjail's command line runs it, too.
+    t.file("p.cfg", text)
+    t.sbx("policy", "check", "--fail-on", "never", "--quiet", "./p.cfg")
+    probe = "hostname; echo $GREETING; cat /data/file; mkdir /tmp/x 2>&1 | grep -c .; touch /data/new || echo closed; readlink /var/tmp; id -u; pwd; touch /box/x && ls /box"
+    native = t.expect(t.sbx("exec", "--policy", "./p.toml", "--", "sh", "-c", probe), status=0, out_match="^converted\nit's fine\nshared\n1\nclosed\n/tmp\n1000\n/box\nx\n$")
+    t.expect(t.sbx("exec", "--policy", "./p.cfg", "--", "sh", "-c", probe), out=native.out)
+    jail = t.file("jail.cfg", "\n".join(line for line in text.splitlines() if not line.startswith("cgroup_")))
+    t.expect(t.sbx("nsjail", "-Q", "-C", jail, "--", "/bin/sh", "-c", probe), out=native.out)
+    # And back again.
+    t.file("again.toml", t.expect(t.sbx("policy", "convert", "--to", "native", "./p.cfg")).out)
+    t.expect(t.sbx("exec", "--policy", "./again.toml", "--", "sh", "-c", probe), out=native.out)
     t.expect(t.sbx("policy", "convert", "./p.toml"), status=2, out="", err="into what: --to native, --to bwrap or --to nsjail")
     t.expect(t.sbx("policy", "convert", "--to", "nsjial", "./p.toml"), status=2, out="", err="did you mean 'nsjail'")
     t.expect(t.sbx("policy", "convert", "--to", "native"), status=2, out="", err="no policy given")

@@ -63,6 +63,10 @@ def failures(t):
                        (["-c", "/"], "No command-line provided"), (["-c", "/", "--", "/nonexistent"], "cannot execute '/nonexistent': No such file"),
                        (["-c", "/", "--", "true"], "no PATH is searched"), (["-c", "/", "-D", "/nonexistent", "--", "/bin/true"], "working directory '/nonexistent'"),
                        (["-c", "/", "--cap", "CAP_NOPE", "--", "/bin/true"], "unknown capability"), (["-c", "/", "--pass_fd", "77", "--", "/bin/true"], "descriptor 77 is not open"),
+                       (["-c", "/", "-Q", "--pass_fd", "3", "--", "/bin/true"], "descriptor 3 is not open"),  # but the log's copy is
+                       (["-c", "/", "-H", "h" * 65, "--", "/bin/true"], "'hostname' is longer than the kernel's 64 bytes"),
+                       (["-c", "/", "--disable_clone_newpid", "--", "/bin/true"], "cannot mount proc .*\n.*to no jail by a mount of its own"),
+                       (["-c", "/", "--seccomp_string", "ERRNO(0) { execve } DEFAULT ALLOW", "--", "/bin/true"], "answers 0 instead of executing"),
                        (["-c", "/", "-u", "nobody-at-all", "--", "/bin/true"], "unknown user"), (["-c", "/nonexistent", "--", "/bin/true"], "cannot show '/nonexistent'")):
         done = nsjail(t, *words)
         t.expect(done, status=255, err=why)
@@ -498,6 +502,51 @@ def cgroups(t):
     t.expect(jailed(t, "cgroup_mem_max: 333554432 rlimit_as_type: INF", "exec /usr/bin/python3 -c 'x = b\"x\" * (100 << 20)'"))
 
 
+@case("cgroup_mem_max is cgroup v2's memory.max: who goes beyond ends with 137, all its processes with it; below nothing happens",
+      needs=("python", "cgroup-v2"), seconds=40)
+def cgroup_memory(t):
+    # Two processes that each stay below the limit and together do not: an rlimit would let them pass.
+    code = "import os, time; os.fork(); x = b'x' * (40 << 20); time.sleep(1); print('held', flush=True)"
+    run = lambda limit: jailed(t, f"cgroup_mem_max: {limit} cgroup_mem_swap_max: 0 rlimit_as_type: INF", f'exec /usr/bin/python3 -c "{code}"')
+    t.expect(run(64 << 20), status=137, out="")
+    t.expect(run(256 << 20), out="held\nheld\n")
+
+
+@case("cgroup_pids_max is cgroup v2's pids.max: threads count, and a jail of its own does not share it", needs=("python", "cgroup-v2"), seconds=40)
+def cgroup_pids(t):
+    code = ("import threading, sys\ne = threading.Event(); n = 0\n"
+            "try:\n  for _ in range(12): threading.Thread(target=e.wait, daemon=True).start(); n += 1\n"
+            "except RuntimeError: pass\nprint(n); sys.stdout.flush(); e.set()")
+    run = lambda limit: jailed(t, f"cgroup_pids_max: {limit}", f'exec /usr/bin/python3 -c "{code}"')
+    t.expect(run(8), out="7\n")
+    t.expect(run(8), out="7\n")
+    t.expect(run(40), out="12\n")
+
+
+@case("cgroup_cpu_ms_per_sec is cgroup v2's cpu.max: what is computed in a second of wall time is that much less", needs=("python", "cgroup-v2"), seconds=60)
+def cgroup_cpu(t):
+    code = "import time; w, c = time.monotonic(), time.process_time()\nwhile time.monotonic() - w < 3: pass\nprint((time.process_time() - c) / (time.monotonic() - w))"
+    used = lambda limit: float(jailed(t, f"cgroup_cpu_ms_per_sec: {limit}", f'exec /usr/bin/python3 -c "{code}"').text)
+    slow, free = used(200), used(4000)
+    t.true(slow < 0.5 * free, f"{slow} of a CPU under the limit, {free} without")
+
+
+@case("the jail's cgroup is gone with it, also after SIGKILL of the supervisor: the next jail that has one takes it away", needs="cgroup", seconds=60)
+def cgroup_left(t):
+    path = t.file("jail.cfg", VIEW + "cgroup_pids_max: 20")
+    folders = lambda pid: [f for _, names, _ in os.walk("/sys/fs/cgroup") for f in names if re.fullmatch(rf"sbx-\d+-{pid}-.*", f)]
+    process = t.spawn([t.binary, "nsjail", "-C", path, "--", "/bin/sh", "-c", "echo ready; exec sleep 60"])
+    t.equal(process.stdout.readline(), b"ready\n")
+    t.true(folders(process.pid), "a cgroup while it runs")
+    process.kill()
+    process.communicate(timeout=10)
+    t.expect(nsjail(t, "-C", path, "--", "/bin/sh", "-c", "echo next"), out="next\n")
+    t.wait_until(lambda: not folders(process.pid), t.slow(5), "its cgroups are gone")
+    orderly = t.spawn([t.binary, "nsjail", "-C", path, "--", "/bin/true"])
+    orderly.communicate(timeout=t.slow(10))
+    t.equal(folders(orderly.pid), [], "after an orderly end")
+
+
 @case("both swap limits at once, and a cgroup tree of version 1, are refused")
 def cgroup_fields(t):
     t.expect(jailed(t, "cgroup_mem_max: 1000000 cgroup_mem_memsw_max: 2000000 cgroup_mem_swap_max: 5", "true"), status=255, err="cannot set both")
@@ -797,3 +846,36 @@ def checked(t):
     odd = t.file("odd.txt", VIEW)
     t.expect(t.sbx("policy", "check", "--dialect", "nsjail", odd), out_match="odd.txt: ok$")
     t.expect(t.sbx("policy", "check", odd), status=2)
+
+
+LINTED = (("whole-host", "high", 'mount { src: "/" dst: "/host" is_bind: true rw: true }', "mount what it needs: /usr"),
+          ("control-socket", "high", 'mount { src: "/run/docker.sock" dst: "/run/docker.sock" is_bind: true }', "take the mount away"),
+          ("no-filter", "medium", "", "seccomp_string: "),
+          ("terminal-injection", "high", "skip_setsid: true", "skip_setsid: false"),
+          ("terminal-injection", "high", 'skip_setsid: true seccomp_string: "DEFAULT ALLOW"', "skip_setsid: false"),
+          ("nested-namespaces", "medium", 'seccomp_string: "DEFAULT ALLOW"', r"ERRNO\(1\) \{ unshare \}"),
+          ("set-uid-programs", "high", "disable_no_new_privs: true", "disable_no_new_privs: false, or nosuid: true"),
+          ("set-uid-programs", "low", 'mount { src: "/srv" dst: "/srv" is_bind: true rw: true }', "nosuid: true"))
+CLOSED = ('uidmap { inside_id: "1000" outside_id: "99999" } mount { src: "/usr" dst: "/usr" is_bind: true nosuid: true }\n'
+          'seccomp_string: "ERRNO(1) { ptrace, mount, bpf, perf_event_open, keyctl, io_uring_setup, unshare, ioctl { cmd == 0x5412 } } DEFAULT ALLOW"\n'
+          "cgroup_mem_max: 100000000 cgroup_pids_max: 9\n")
+
+
+@case("policy explain and check name what a configuration opens, each with severity and the fix in nsjail's words; a closed one has nothing")
+def linted(t):
+    for name, severity, text, fix in LINTED:
+        path = t.file("jail.cfg", text or 'hostname: "x"')
+        done = t.expect(t.sbx("policy", "explain", "--allow-sensitive-mount", path), out_match="What is risky where sbx nsjail -C runs ")
+        told = re.sub(r"\s+", " ", done.text[done.text.index("where sbx nsjail -C runs"):])
+        t.match(told, rf"{severity} {name}: .*fix: {fix}", text)
+        t.match(t.sbx("policy", "check", path).text, rf"{severity}: {name}: .*; fix: .*{fix}", text)
+    path = t.file("closed.cfg", CLOSED)
+    t.expect(t.sbx("policy", "check", "--fail-on", "low", path), out_match=r"closed.cfg: ok$")
+    t.expect(t.sbx("policy", "explain", path), out_match=r"What is risky where sbx nsjail -C runs .*closed.cfg\n\n  nothing that sbx knows of")
+
+
+@case("policy explain tells of a configuration that no sandbox of sbx can be why, and what is risky about it")
+def explained_elsewhere(t):
+    path = t.file("jail.cfg", 'mount { src: "/" dst: "/" is_bind: true }\n')
+    done = t.expect(t.sbx("policy", "explain", path), out_match=r"As a policy of run and exec it is refused\n\n  no +\S*jail.cfg:1:7: a sandbox of sbx puts its root together\s+itself")
+    t.match(done.text, r"high +whole-host: ", "risks")

@@ -351,6 +351,16 @@ class Lowering {
     if (!o.new_session) {
       remark("terminal-injection", RiskSeverity::medium, "run by bwrap itself, the payload may type into your terminal as if you had (TIOCSTI); sbx's filter refuses it", "--new-session");
     }
+    remark("no-filter", RiskSeverity::medium, "run by bwrap itself, every system call reaches the kernel; under sbx its filter lies before it",
+           "--seccomp FD; sbx policy show --bpf FILE writes a filter");
+    for (const FsOp& op : result_.layer.mounts) {
+      const auto* bind = std::get_if<BindOp>(&op);
+      if (bind == nullptr || bind->read_only || path_is_under(bind->source, "/dev")) continue;
+      remark("set-uid-programs", RiskSeverity::low,
+             "run by bwrap itself, programs that the payload makes in a writable bind may carry set-uid bits, which hold on the host; sbx refuses them",
+             "--ro-bind, or a host file system mounted nosuid", bind->origin);
+      break;
+    }
     if (!o.unshare_pid) {
       remark("host-processes", RiskSeverity::medium, "run by bwrap itself, the payload sees and signals your other processes; sbx never shares them", "--unshare-pid");
     }

@@ -117,7 +117,7 @@ class Lowering {
     number("limits.cpu_time", "rlimit_cpu", config_.rlimit_cpu_type, Millis{static_cast<int64_t>(std::min<uint64_t>(config_.rlimit_cpu, 31'622'400)) * 1000});
     if (config_.rlimit_nproc_type == RlimitType::value) set("limits.pids", config_.rlimit_nproc, "rlimit_nproc");
     for (const char* field : {"rlimit_as", "rlimit_core", "rlimit_stack", "rlimit_memlock", "rlimit_rtprio", "rlimit_msgqueue"}) {
-      if (config_.origins.has(field)) note(std::string(field) + " is not set: sbx holds the memory of all together (limits.memory), and writes no cores", origin(field));
+      if (config_.origins.has(field)) note(std::string(field) + " is left aside: sbx holds the memory of all together (limits.memory), and writes no cores", origin(field));
     }
     if (config_.cgroup_mem_max != 0) set("limits.memory", Bytes{config_.cgroup_mem_max}, "cgroup_mem_max");
     if (config_.cgroup_pids_max != 0) set("limits.pids", config_.cgroup_pids_max, "cgroup_pids_max");
@@ -186,6 +186,7 @@ class Lowering {
     if (target == "/proc" && (mount.fstype == "proc" || (mount.is_bind && mount.src == "/proc"))) return true;
     static constexpr std::array<std::string_view, 8> kDevices = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/fd", "/dev/pts", "/dev/shm"};
     if (std::find(kDevices.begin(), kDevices.end(), target) != kDevices.end()) return mount.src.empty() || mount.src == target || mount.is_symlink;
+    if (mount.is_symlink) return (target == "/var/tmp" && mount.src == "/tmp") || (target == "/var/run" && mount.src == "/run");
     return (target == "/dev") && mount.fstype == "tmpfs";
   }
 

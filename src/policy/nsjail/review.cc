@@ -91,7 +91,7 @@ class Review {
       add("capabilities", strong ? high : low, "the program keeps " + printable(config_.cap[i]), "take this cap out", config_.origins.at("cap", i));
     }
     const bool filtered = config_.seccomp_policy_file || !config_.seccomp_string.empty();
-    if_said(config_.disable_no_new_privs && !filtered, "disable_no_new_privs", "set-uid-programs", high, "set-uid programs inside give rights", "disable_no_new_privs: false");
+    if_said(config_.disable_no_new_privs && !filtered, "disable_no_new_privs", "set-uid-programs", high, "set-uid programs inside give rights", "disable_no_new_privs: false, or nosuid: true at each mount");
     if_said(config_.no_pivotroot, "no_pivotroot", "chroot-only", medium, "who has CAP_SYS_CHROOT inside leaves the jail", "no_pivotroot: false");
     if_said(config_.keep_env, "keep_env", "secret-variable", medium, "the program reads every variable of the caller, secrets among them", "name those that it needs: envar: \"PATH=/usr/bin\"");
   }
