@@ -225,6 +225,21 @@ def kernel_settings(t):
 CAPS = ("sh", "-c", "grep ^Cap /proc/self/status | cut -f2 | tr '\\n' ' '")
 
 
+@case("root without capabilities cannot take back what is read-only, nor mount its own proc or sysfs; with them it can", as_=("root",))
+def root_that_mounts(t):
+    t.file("tree/kept")
+    view = (*HOST, "--unshare-all", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/mnt", "--ro-bind", t.dir / "tree", "/mnt/tree")
+    script = ("mount -o remount,rw,bind /mnt/tree && : > /mnt/tree/new; mkdir /mnt/p /mnt/s; mount -t proc p /mnt/p && test -w /mnt/p/sys/vm/swappiness && echo settings; "
+              "mount -t sysfs s /mnt/s && echo sysfs; umount /proc/sys && echo uncovered")
+    for ways in (("--cap-drop", "ALL"), ("--uid", 1000, "--gid", 1000)):
+        for inner in ((), ("unshare", "-U", "-r", "-m", "-p", "-n", "-f")):
+            done = bwrap(t, *view, *ways, *inner, "sh", "-c", script)
+            t.equal(done.text, "", f"{ways} {inner}")
+            t.equal(os.listdir(t.dir / "tree"), ["kept"], f"{ways} {inner}")
+    t.equal(bwrap(t, *view, "sh", "-c", script).text, "settings\nsysfs\nuncovered\n")
+    t.equal(sorted(os.listdir(t.dir / "tree")), ["kept", "new"])
+
+
 @case("an ordinary user has no capability inside, but those that were added; ids are as asked for, in one or two namespaces")
 def identity(t):
     if t.is_root:
