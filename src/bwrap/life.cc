@@ -108,7 +108,8 @@ void monitor(Watch watch, const Voice& voice) {
 std::vector<UniqueFd> lock_files(const Options& options, const Voice& voice) {
   std::vector<UniqueFd> locked;
   for (const std::string& path : options.lock_files) {
-    UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NOCTTY | O_CLOEXEC));
+    // O_NONBLOCK: a FIFO that nobody writes is no wait for ever.
+    UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
     if (!fd.valid()) voice.die("Unable to open lock file " + path, errno);
     struct flock lock {};
     lock.l_type = F_RDLCK;
@@ -124,12 +125,8 @@ std::vector<UniqueFd> lock_files(const Options& options, const Voice& voice) {
 }
 
 void reap(pid_t command, int ended, const std::vector<UniqueFd>& locks, const Options& options, const Privileges& privileges,
-          const std::vector<std::string>& filters, int hold, const Voice& voice) {
+          const std::vector<std::string>& filters, const Voice& voice) {
   privileges.drop_all(voice);
-  if (options.die_with_parent) {
-    die_with_parent(voice);
-    if (is_orphan(hold)) ::_exit(1);
-  }
   std::vector<int> kept = {ended, options.sync_fd};
   for (const UniqueFd& lock : locks) kept.push_back(lock.get());
   close_all_but(std::move(kept));

@@ -17,7 +17,7 @@ namespace sbx::bwrap {
 void hold_back_child_signal(const Voice& voice);
 void let_child_signal_through(const Voice& voice);
 
-// PR_SET_PDEATHSIG with SIGKILL. It is cleared by changes of credentials, so it is said again after each.
+// PR_SET_PDEATHSIG with SIGKILL. It is cleared by fork and by changes of credentials (not by giving capabilities up).
 void die_with_parent(const Voice& voice);
 
 // What the monitor holds.
@@ -37,7 +37,7 @@ std::vector<UniqueFd> lock_files(const Options& options, const Voice& voice);
 // Process 1 inside, or the owner of locks and of --sync-fd: lives until the last process that it can wait for is gone.
 // `ended`, an eventfd, gets COMMAND's status + 1.
 [[noreturn]] void reap(pid_t command, int ended, const std::vector<UniqueFd>& locks, const Options& options,
-                       const Privileges& privileges, const std::vector<std::string>& filters, int hold, const Voice& voice);
+                       const Privileges& privileges, const std::vector<std::string>& filters, const Voice& voice);
 
 // Whether the other end of the hold pipe is closed: the monitor is dead. -1 for `hold`: it never is.
 bool is_orphan(int hold);

@@ -50,7 +50,28 @@ constexpr size_t kMaxFdBytes = size_t{256} << 20;
 // Bytes behind a descriptor that the caller gave for it, which is closed then.
 Result<std::string> read_and_close(int fd) {
   const UniqueFd owned(fd);
-  return sys::read_all(fd, kMaxFdBytes);
+  Result<std::string> bytes = sys::read_all(fd, kMaxFdBytes);
+  // Endless: every failure here is an errno's words to the user.
+  if (!bytes.ok() && bytes.error().errnum() == 0) return Error::from_errno(EFBIG, "read");
+  return bytes;
+}
+
+// A number that names nothing now would name what is opened next: a pipe of our own, /proc of the host. In the words of
+// what would fail otherwise.
+void check_descriptors(const Options& options, const Voice& voice) {
+  const auto check = [&](int fd, const std::string& text, int errnum = EBADF) {
+    if (fd >= 0 && ::fcntl(fd, F_GETFD) < 0) voice.die(text, errnum);
+  };
+  check(options.userns_fd, "Joining specified user namespace failed");
+  check(options.userns2_fd, "Setting userns2 failed");
+  check(options.pidns_fd, "Setting pidns failed");
+  for (const int fd : {options.sync_fd, options.block_fd, options.userns_block_fd}) check(fd, "Invalid fd: " + std::to_string(fd));
+  for (const int fd : {options.info_fd, options.json_status_fd}) check(fd, "Write to info_fd");
+  check(options.filter_fd, "Can't read seccomp data");
+  for (const Operation& op : options.operations) {
+    const bool bind = op.kind == OperationKind::bind;
+    check(op.fd, bind ? "Can't find source path " + op.source : "Can't write data to file " + op.dest, bind ? ENOENT : EBADF);
+  }
 }
 
 bool exists(const char* path) { return sys::stat(path).ok(); }
@@ -224,6 +245,7 @@ struct Inside {
   gid_t gid() const { return options.gid.value_or(privileges.gid); }
   void enter_pid_namespace();
   void wait_for_monitor();
+  void die_with_monitor() const;
   void become_target_of_userns() const;
   void loopback() const;
   void second_user_namespace(uid_t ns_uid, gid_t ns_gid) const;
@@ -293,10 +315,7 @@ void Inside::change_directory(const char* before) const {
 
 void Inside::exec_command(const std::vector<std::string>& filters) {
   let_child_signal_through(voice);
-  if (options.die_with_parent) {
-    die_with_parent(voice);
-    if (is_orphan(go.get())) ::_exit(1);
-  }
+  die_with_monitor();
   privileges.raise_ambient(voice);
   std::vector<char*> argv;
   for (const std::string& word : options.command) argv.push_back(const_cast<char*>(word.c_str()));
@@ -311,7 +330,14 @@ void Inside::exec_command(const std::vector<std::string>& filters) {
   voice.die("execvp " + options.command[0], errnum);
 }
 
+void Inside::die_with_monitor() const {
+  if (!options.die_with_parent) return;
+  die_with_parent(voice);
+  if (is_orphan(go.get())) ::_exit(1);
+}
+
 void Inside::run() {
+  die_with_monitor();
   if (options.pidns_fd >= 0) enter_pid_namespace();
   if (options.info_fd >= 0) ::close(options.info_fd);
   if (options.json_status_fd >= 0) ::close(options.json_status_fd);
@@ -341,6 +367,8 @@ void Inside::run() {
   if (own_maps && (ns_uid != uid() || ns_gid != gid() || options.disable_userns)) second_user_namespace(ns_uid, ns_gid);
   if (options.disable_userns || options.assert_userns_disabled) assert_no_user_namespaces();
   privileges.become_command(voice);
+  // Before anything that may take long, and before COMMAND is there: stopped by somebody, the reaper could not say it later.
+  die_with_monitor();
 
   if (options.block_fd >= 0) {
     char byte;
@@ -366,7 +394,7 @@ void Inside::run() {
     // be destroyed on its way there.
     const pid_t command = ::vfork();
     if (command < 0) voice.die("Can't fork for pid 1", errno);
-    if (command > 0) reap(command, ended.get(), locks, options, privileges, filters, go.get(), voice);
+    if (command > 0) reap(command, ended.get(), locks, options, privileges, filters, voice);
     if (options.sync_fd >= 0) ::close(options.sync_fd);
   }
   exec_command(filters);
@@ -461,6 +489,8 @@ sys::Pipe pipe_or_die(const Voice& voice) {
   watch.child = static_cast<pid_t>(child);
   if (pid_socket.valid()) watch.child = receive_pid(pid_socket.get(), voice);
 
+  // Readers of the documents may go: that is an error with its line, or none at all once COMMAND runs, whose status counts.
+  if (documents) ::signal(SIGPIPE, SIG_IGN);
   // What has to be looked up with the privileges over the namespaces comes before they are given up.
   if (options.userns2_fd >= 0 && ::setns(options.userns2_fd, CLONE_NEWUSER) != 0) voice.die("Setting userns2 failed", errno);
   if (documents) write_documents(proc.value().get(), watch.child, options, made, voice);
@@ -517,6 +547,7 @@ int run(const std::string& called, const std::vector<std::string>& words) {
   voice.level_prefix = options.level_prefix;
   const std::string clash = check_combinations(options);
   if (!clash.empty()) voice.die(clash);
+  check_descriptors(options, voice);
   const Namespaces made = choose_namespaces(options, privileges, voice);
   if (options.command.empty()) return usage();
   const std::string wrong = check_identity(options, made.user, privileges.uid, privileges.gid);

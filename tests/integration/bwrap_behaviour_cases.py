@@ -1107,7 +1107,7 @@ EXAMPLE_CASES = [
     Example("build-sandbox", SEALED + ALONE + 'make -s && ./hello; (: > .git/hooks/post-merge) 2>/dev/null || echo git kept; pwd; echo $SOURCE_DATE_EPOCH',
             b"interfaces 1\nbuilt\ngit kept\n/build\n0\n", outside={"project/.git/hooks/post-merge": None, "project/.git/config": "[core]\n"}, setup=project),
     Example("model-shell", SEALED + ALONE + 'for p in .git/hooks/x .git/config .envrc .vscode/x; do (echo x > $p) 2>/dev/null && echo "wrote $p"; done; echo note > notes; '
-            'id -u; ls -A ~ | tr "\\n" " "; unshare -U true 2>/dev/null || echo no namespaces; echo "$PS1"', b"interfaces 1\n1000\nproject no namespaces\nagent$ \n",
+            'mv .git elsewhere 2>/dev/null && echo moved; id -u; ls -A ~ | tr "\\n" " "; unshare -U true 2>/dev/null || echo no namespaces; echo "$PS1"', b"interfaces 1\n1000\nproject no namespaces\nagent$ \n",
             outside={"project/notes": "note\n", "project/.git/config": "[core]\n", "project/.envrc": "export A=1\n"}, setup=project),
     Example("browser-like", SEALED + 'test $(grep -c : /proc/net/dev) -gt 0 && echo network; ls -A / | tr "\\n" " "; echo x > ~/.cache/x && stat -c %a ~ $XDG_RUNTIME_DIR; ls /home',
             b"network\nbin dev etc home lib lib64 proc run tmp usr 700\n700\napp\n"),

@@ -4,6 +4,8 @@ comparisons with bubblewrap itself are in tests/compat."""
 import fcntl
 import json
 import os
+import pathlib
+import select
 import signal
 
 import harness
@@ -223,6 +225,21 @@ def kernel_settings(t):
 CAPS = ("sh", "-c", "grep ^Cap /proc/self/status | cut -f2 | tr '\\n' ' '")
 
 
+@case("root without capabilities cannot take back what is read-only, nor mount its own proc or sysfs; with them it can", as_=("root",))
+def root_that_mounts(t):
+    t.file("tree/kept")
+    view = (*HOST, "--unshare-all", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/mnt", "--ro-bind", t.dir / "tree", "/mnt/tree")
+    script = ("mount -o remount,rw,bind /mnt/tree && : > /mnt/tree/new; mkdir /mnt/p /mnt/s; mount -t proc p /mnt/p && test -w /mnt/p/sys/vm/swappiness && echo settings; "
+              "mount -t sysfs s /mnt/s && echo sysfs; umount /proc/sys && echo uncovered")
+    for ways in (("--cap-drop", "ALL"), ("--uid", 1000, "--gid", 1000)):
+        for inner in ((), ("unshare", "-U", "-r", "-m", "-p", "-n", "-f")):
+            done = bwrap(t, *view, *ways, *inner, "sh", "-c", script)
+            t.equal(done.text, "", f"{ways} {inner}")
+            t.equal(os.listdir(t.dir / "tree"), ["kept"], f"{ways} {inner}")
+    t.equal(bwrap(t, *view, "sh", "-c", script).text, "settings\nsysfs\nuncovered\n")
+    t.equal(sorted(os.listdir(t.dir / "tree")), ["kept", "new"])
+
+
 @case("an ordinary user has no capability inside, but those that were added; ids are as asked for, in one or two namespaces")
 def identity(t):
     if t.is_root:
@@ -344,6 +361,49 @@ def reader(fifo):
         return False
 
 
+@case("a descriptor that is not open is an error of its own: it never comes to name a pipe of bwrap's or the host's /proc")
+def closed_descriptors(t):
+    for number in range(3, 12):
+        for option, line in ((("--bind-fd", number, "/x"), f"Can't find source path /proc/self/fd/{number}: No such file or directory"),
+                             (("--ro-bind-data", number, "/x"), "Can't write data to file /x: Bad file descriptor"),
+                             (("--file", number, "/x"), "Can't write data to file /x: Bad file descriptor"),
+                             (("--json-status-fd", number), "Write to info_fd: Bad file descriptor"),
+                             (("--info-fd", number), "Write to info_fd: Bad file descriptor"),
+                             (("--sync-fd", number), f"Invalid fd: {number}: Bad file descriptor"),
+                             (("--block-fd", number), f"Invalid fd: {number}: Bad file descriptor")):
+            done = bwrap(t, *USR, "--unshare-pid", *option, "true", timeout=10)
+            t.expect(done, status=1, err=f"^bwrap: {line}\n$")
+    # Used up by the first, its number is nobody's.
+    fd, = fds_with(b"--clearenv")
+    done = bwrap(t, "--args", fd, "--bind-fd", fd, "/x", *USR, "true", pass_fds=(fd,))
+    t.expect(done, status=1, err=f"^bwrap: Can't find source path /proc/self/fd/{fd}: No such file or directory\n$")
+    os.close(fd)
+
+
+@case("readers of the documents that go away: an error before COMMAND runs, nothing afterwards; its status counts")
+def readers_that_leave(t):
+    for option in ("--info-fd", "--json-status-fd"):
+        read, write = os.pipe()
+        os.close(read)
+        t.expect(bwrap(t, *HOST, option, write, "true", pass_fds=(write,)), status=1, err="^bwrap: Write to info_fd: Broken pipe\n$")
+        os.close(write)
+    read, write = os.pipe()
+    process = t.spawn([link(t), *HOST, "--json-status-fd", str(write), "sh", "-c", "read line; exit 7"], pass_fds=(write,), bufsize=0)
+    os.close(write)
+    t.true(os.read(read, 4096), "the first document")
+    os.close(read)
+    process.stdin.write(b"\n")
+    t.equal(process.wait(timeout=10), 7, "status")
+
+
+@case("what never ends or never begins is an error: --args without an end, a FIFO as --lock-file")
+def endless(t):
+    with open("/dev/zero", "rb") as zero:
+        t.expect(bwrap(t, "--args", zero.fileno(), "true", pass_fds=(zero.fileno(),)), status=1, err="^bwrap: Can't read --args data: File too large\n$")
+    os.mkfifo(t.dir / "fifo")
+    t.expect(bwrap(t, *HOST, "--lock-file", t.dir / "fifo", "true", timeout=10), status=0)
+
+
 @case("COMMAND waits for --block-fd; --sync-fd is open until the last process has ended, after bwrap itself has")
 def waiting(t):
     read, write = os.pipe()
@@ -435,6 +495,30 @@ def death(t):
                 os.kill(pid, 0)
                 os.kill(pid, signal.SIGKILL)
         os.close(read)
+
+
+@case("--die-with-parent holds while bwrap still waits, and where somebody has stopped the process inside")
+def death_of_the_waiting(t):
+    for signal_first in (False, True):
+        block, go = os.pipe()
+        read, write = os.pipe()
+        words = () if signal_first else ("--block-fd", str(block))
+        process = t.spawn([link(t), *HOST, "--die-with-parent", "--unshare-pid", *words, "sh", "-c", "echo; exec sleep 1000"], pass_fds=(write, block), bufsize=0)
+        os.close(write)
+        if signal_first:
+            process.stdout.readline()
+        else:
+            # The child is asleep in read(2) of the pipe once it waits.
+            t.wait_until(lambda: any(pathlib.Path(f"/proc/{pid}/syscall").read_text().startswith(f"0 {block:#x} ")
+                                           for pid in harness.children_of(process.pid)), 10, "a child that waits")
+        for pid in harness.children_of(process.pid):
+            os.kill(pid, signal.SIGSTOP)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(timeout=10)
+        readable, _, _ = select.select([read], [], [], 10)
+        t.true(readable, "the pipe of the sandbox has its end")
+        for fd in (block, go, read):
+            os.close(fd)
 
 
 @case("a caller that ignores SIGCHLD gets its answer")
