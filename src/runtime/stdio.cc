@@ -30,8 +30,10 @@ namespace {
 
 constexpr size_t kBufferSize = 64 * 1024;
 constexpr size_t kSpliceSize = 1024 * 1024;
-constexpr int kOutputPipeSize = 1024 * 1024;
-constexpr int kInputPipeSize = 256 * 1024;
+// Both pipes of a bulk stream. Smaller ones wake three processes too often, larger ones carry what no processor's cache
+// still has when it is read; a pipe of the caller's beside a larger one of ours is slower than either.
+constexpr int kBulkPipeSize = 256 * 1024;
+constexpr uint64_t kBulk = 256 * 1024;  // what a stream has moved when it counts as one
 constexpr size_t kTailSize = 4096;
 constexpr size_t kPeekBudget = 64 * 1024;  // bytes of a piped stdin handed over page by page before plain pumping
 constexpr int kRounds = 16;                // transfers per event, so that one busy stream does not starve the rest
@@ -56,6 +58,12 @@ enum Slot : uint64_t {
 size_t bytes_in_pipe(int fd) {
   int count = 0;
   return ::ioctl(fd, FIONREAD, &count) == 0 && count > 0 ? static_cast<size_t>(count) : 0;
+}
+
+// Only speed depends on it: refused beyond the user's pipe-user-pages-soft, and for what is no pipe.
+void grow_pipe(int fd) {
+  const int size = ::fcntl(fd, F_GETPIPE_SZ);
+  if (size > 0 && size < kBulkPipeSize) ::fcntl(fd, F_SETPIPE_SZ, kBulkPipeSize);
 }
 
 bool is_ready(int fd, short events) {
@@ -227,8 +235,6 @@ class OutputStream {
   Status open_pipe() {
     sys::Pipe pipe = SBX_TRY(sys::pipe());
     SBX_TRY(sys::set_nonblocking(pipe.read.get()));
-    // Only speed depends on it; refused beyond the user's pipe-user-pages-soft.
-    ::fcntl(pipe.read.get(), F_SETPIPE_SZ, kOutputPipeSize);
     source_ = std::move(pipe.read);
     child_end = std::move(pipe.write);
     // Capture and tail need the bytes in our memory.
@@ -352,7 +358,12 @@ class OutputStream {
     const ssize_t moved = ::splice(source(), nullptr, target_.fd(), nullptr, std::min<uint64_t>(kSpliceSize, allowed),
                                    SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
     if (moved > 0) {
+      const bool was_bulk = total_ >= kBulk;
       count(static_cast<size_t>(moved));
+      if (!was_bulk && total_ >= kBulk) {
+        grow_pipe(source());
+        grow_pipe(target_.fd());
+      }
       return State::more;
     }
     if (moved == 0) return on_read_end(0);
@@ -651,7 +662,8 @@ class InputPump {
   // What is shown counts as taken, and the rest is pumped.
   void stop_peeking() {
     take_from_pipe(std::exchange(peeked_, 0));
-    ::fcntl(sink_.get(), F_SETPIPE_SZ, kInputPipeSize);
+    grow_pipe(sink_.get());
+    grow_pipe(source_.get());  // what stays unread there is not lost
     kind_ = Kind::stream;
     splice_ = true;
   }

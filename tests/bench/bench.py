@@ -338,7 +338,7 @@ class Bench:
     # ---- streams --------------------------------------------------------------------------------------------
 
     def streams(self):
-        calls, size = self.path("calls"), (64 << 20) if self.options.quick else (256 << 20)
+        calls, size = self.path("calls"), (256 << 20) if self.options.quick else (1 << 30)
         blocks = size // 65536
         inside = [self.sbx, "exec", "--output", "8G", "--mount", f"{calls}:/opt/calls", "--", "/opt/calls"]
 

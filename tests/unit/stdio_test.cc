@@ -303,8 +303,29 @@ TEST_CASE("input of a device that cannot be polled flows as far as the payload r
   CHECK(loop.quiet());
 }
 
+TEST_CASE("pipes grow on both sides when a stream is a bulk one, and not before") {
+  const sbx::sys::Pipe pipe = make_pipe();
+  const int before = ::fcntl(pipe.write.get(), F_GETPIPE_SZ);
+  Loop loop(forward_out(pipe.write.get()));
+  const UniqueFd out = loop.take_child(1);
+  loop.stdio->close_child_ends();
+  const std::string bytes = binary(65536);
+  size_t received = 0;
+  const auto pass = [&] {
+    REQUIRE(sbx::sys::write_all(out.get(), bytes).ok());
+    const size_t goal = received + bytes.size();
+    CHECK(loop.until([&] { return (received += available(pipe.read.get()).size()) >= goal; }));
+  };
+  for (int block = 0; block < 3; ++block) pass();
+  CHECK(::fcntl(out.get(), F_GETPIPE_SZ) == before);
+  CHECK(::fcntl(pipe.write.get(), F_GETPIPE_SZ) == before);
+  for (int block = 0; block < 2; ++block) pass();
+  CHECK(::fcntl(out.get(), F_GETPIPE_SZ) > before);
+  CHECK(::fcntl(pipe.write.get(), F_GETPIPE_SZ) > before);
+}
+
 TEST_CASE("a target that cannot be written without waiting is written in small pieces: a pty's master side") {
-  const std::string bytes = binary(100000);
+  const std::string bytes = binary(60000);
   const Pty pty = open_pty();
   set_raw(pty.slave.get());
   Loop loop(forward_out(pty.master.get()));
@@ -707,10 +728,11 @@ TEST_CASE("drain gives up a target that nobody reads after the grace, and says s
 }
 
 TEST_CASE("drain without a bound waits for a slow reader, until the interrupting descriptor is ready") {
-  const std::string bytes = binary(700000);
+  const std::string bytes = binary(60000);
   for (const bool interrupted : {false, true}) {
     CAPTURE(interrupted);
     const sbx::sys::Pipe pipe = make_pipe();
+    REQUIRE(::fcntl(pipe.write.get(), F_SETPIPE_SZ, 4096) > 0);
     const sbx::sys::Pipe interrupt = make_pipe();
     auto stdio = Stdio::prepare(forward_out(pipe.write.get()), 0).take();
     REQUIRE(::fcntl(stdio->child_fd(1), F_GETPIPE_SZ) >= static_cast<int>(bytes.size()));
