@@ -93,8 +93,8 @@ std::string deliver_values(const runtime::Report& report, const std::string& tok
   if (!evaluation.problem.empty()) say("what the program said of its values is not believed: " + evaluation.problem);
   if (!front.json && front.result_file.empty()) return "";
   session::Json more = session::Json::object();
-  more.set("outputs", evaluation.outputs).set("outputs_dropped", evaluation.dropped);
-  return session::with_members(runtime::result_json(report, front.json), more);
+  more.set("outputs_dropped", evaluation.dropped);
+  return session::with_outputs(runtime::result_json(report, front.json), more, evaluation.outputs);
 }
 
 Result<Page> page(bool exec) {

@@ -188,26 +188,30 @@ Result<DriverFrame> FrameReader::check(Json body) {
   return frame;
 }
 
-Json output_json(const DriverFrame& frame) {
+std::string output_json(const DriverFrame& frame) {
   const bool result = frame.type == DriverFrame::Type::result;
   Json output = Json::object();
   output.set("type", frame.type == DriverFrame::Type::display ? "display_data" : result ? "execute_result" : "update_display_data");
   output.set("data", frame.body.at("data")).set("metadata", frame.body.has("metadata") ? frame.body.at("metadata") : Json::object());
   if (frame.body.at("display_id").is(Json::Kind::text)) output.set("display_id", frame.body.at("display_id"));
   if (result) output.set("execution_count", frame.body.at("execution_count").integer());
-  return output;
+  return output.dump();
 }
 
-Json error_output(const DriverFrame& done) {
+std::string error_output(const DriverFrame& done) {
   const Json& error = done.body.at("error");
   if (!error.is(Json::Kind::object)) return {};
-  return Json::object().set("type", "error").set("name", error.at("name")).set("value", error.at("value")).set("traceback", error.at("traceback"));
+  return Json::object().set("type", "error").set("name", error.at("name")).set("value", error.at("value")).set("traceback", error.at("traceback")).dump();
 }
 
-std::string with_members(std::string object, const Json& more) {
+std::string with_outputs(std::string object, const Json& more, const std::vector<std::string>& outputs) {
   object.resize(object.rfind('}'));
   while (!object.empty() && (object.back() == '\n' || object.back() == ' ')) object.pop_back();
-  return object + ",\n" + more.dump(2).substr(2) + "\n";
+  std::string members = more.dump(2);
+  members.resize(members.size() - 2);  // "\n}"
+  object.append(",").append(members, 1).append(",\n  \"outputs\": [");
+  for (size_t i = 0; i < outputs.size(); ++i) object.append(i == 0 ? "\n    " : ",\n    ").append(outputs[i]);
+  return object.append(outputs.empty() ? "]\n}\n" : "\n  ]\n}\n");
 }
 
 Evaluation read_evaluation(std::string_view frames, const std::string& token) {
@@ -229,18 +233,18 @@ Evaluation read_evaluation(std::string_view frames, const std::string& token) {
       if (frame.body.at("wait").boolean()) continue;
     } else if (frame.type == DriverFrame::Type::done) {
       evaluation.dropped = static_cast<uint64_t>(std::max<int64_t>(frame.body.at("dropped").integer(), 0));
-      if (Json error = error_output(frame); !error.is(Json::Kind::null)) evaluation.outputs.add(std::move(error));
+      if (std::string error = error_output(frame); !error.empty()) evaluation.outputs.push_back(std::move(error));
       continue;
     }
     if (std::exchange(clear, false)) {
-      evaluation.outputs = Json::array();
+      evaluation.outputs.clear();
       evaluation.shown.clear();
     }
     if (frame.type == DriverFrame::Type::clear) continue;
     if (const std::string& text = frame.body.at("data").at("text/plain").text(); !text.empty() && frame.type != DriverFrame::Type::update) {
       evaluation.shown.push_back(text);
     }
-    evaluation.outputs.add(output_json(frame));
+    evaluation.outputs.push_back(output_json(frame));
   }
   return evaluation;
 }

@@ -75,16 +75,17 @@ class FrameReader {
   size_t begin_ = 0;  // of what has not been read yet
 };
 
-// One display, update or result as it stands among the `outputs` of a result; and the error of a `done`, null if none.
-Json output_json(const DriverFrame& frame);
-Json error_output(const DriverFrame& done);
-// A JSON object as text, with the members of `more` behind its own. As text: the streams in it may be large.
-std::string with_members(std::string object, const Json& more);
+// One display, update or result as it stands among the `outputs` of a result; and the error of a `done`, "" if none.
+std::string output_json(const DriverFrame& frame);
+std::string error_output(const DriverFrame& done);
+// A JSON object as text, with the members of `more` and `outputs` behind its own. As text: the streams in it may be large,
+// and of an output only its text is kept: as values, what a cell may send (64M of "[]," each) would take gigabytes.
+std::string with_outputs(std::string object, const Json& more, const std::vector<std::string>& outputs);
 
 // What one program has said of its values.
 struct Evaluation {
   std::vector<std::string> shown;  // text/plain of displays and value, in their order
-  Json outputs = Json::array();
+  std::vector<std::string> outputs;  // each as JSON
   uint64_t dropped = 0;
   std::string problem;             // why nothing of what followed is believed; "": all was as it should be
 };

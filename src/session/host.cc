@@ -112,7 +112,7 @@ struct Job {
     size_t output;           // SIZE_MAX: text; else an index in `outputs`
   };
   std::vector<Segment> segments;
-  std::vector<Json> outputs;
+  std::vector<std::string> outputs;  // each as JSON
   bool clear_pending = false;
   uint64_t dropped = 0;
   std::string tail;
@@ -1053,11 +1053,11 @@ class Host {
     more.set("session", Json::object().set("id", record.id).set("name", record.name.empty() ? Json() : Json(record.name)));
     more.set("execution_count", driven && execution_count_ > 0 ? Json(execution_count_) : Json());
     more.set("state_kept", driven ? Json(state_kept) : Json()).set("state_note", lost.empty() ? Json() : Json(lost));
-    Json outputs = Json::array();
+    std::vector<std::string> outputs;
     size_t left = kOutputText;
     for (const Job::Segment& segment : job.segments) {
       if (segment.output != SIZE_MAX) {
-        outputs.add(job.outputs[segment.output]);
+        outputs.push_back(job.outputs[segment.output]);
         continue;
       }
       const std::string& kept = segment.stream == 1 ? report.outcome.out.kept : report.outcome.err.kept;
@@ -1067,10 +1067,10 @@ class Host {
       if (bytes.size() < segment.end - segment.begin) output.set("truncated", true);
       if (is_valid_utf8(bytes)) output.set("text", bytes);
       else output.set("base64", base64_encode(bytes));
-      outputs.add(std::move(output));
+      outputs.push_back(output.dump());
     }
-    more.set("outputs", std::move(outputs)).set("outputs_dropped", job.dropped);
-    return with_members(runtime::result_json(report, job.streams_inside), more);
+    more.set("outputs_dropped", job.dropped);
+    return with_outputs(runtime::result_json(report, job.streams_inside), more, outputs);
   }
 
   // ---- clients -------------------------------------------------------------------------------------------------
