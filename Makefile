@@ -25,6 +25,8 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 JOBS ?= $(shell nproc)
+# Cases at a time: many wait for a limit.
+CASES ?= $(shell echo $$(($(JOBS) * 2)))
 EXAMPLE ?= examples/hello.py
 FUZZ_SECONDS ?= 60
 WERROR ?=
@@ -67,7 +69,7 @@ unit-test:
 	@cd build && ctest --output-on-failure --repeat until-pass:2 -j $(JOBS)
 
 integration-test:
-	@python3 tests/run.py --binary build/sbx $(call skips,tests/expected-skips.txt)
+	@python3 tests/run.py --binary build/sbx -j $(CASES) $(call skips,tests/expected-skips.txt)
 
 leak-test:
 	@python3 tests/leak.py --binary build/sbx --runs 200
@@ -148,7 +150,7 @@ asan:
 
 asan-test: asan
 	@cd build-asan && ctest --output-on-failure --repeat until-pass:2 -j $(JOBS)
-	@python3 tests/run.py --binary build-asan/sbx $(if $(SPREAD),--spread) $(call skips,tests/expected-skips.txt tests/expected-skips-asan.txt)
+	@python3 tests/run.py --binary build-asan/sbx -j $(CASES) $(if $(SPREAD),--spread) $(call skips,tests/expected-skips.txt tests/expected-skips-asan.txt)
 
 # What is installed of bwrap, nsjail and firejail is measured beside sbx.
 bench: all

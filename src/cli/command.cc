@@ -11,6 +11,7 @@
 #include "nsjail/nsjail.h"
 #include "policy/bwrap/parse.h"
 #include "runtime/program.h"
+#include "selftest/inside.h"
 #include "version.h"
 
 namespace sbx::cli {
@@ -21,6 +22,7 @@ constexpr Command kCommands[] = {
     {"exec", "run any command in the same sandbox", exec_command, exec_page},
     {"langs", "languages: known, found here, and what brings the rest", langs_command, langs_page},
     {"doctor", "what this host allows, and what mends the rest", doctor_command, doctor_page},
+    {"selftest", "attacks on this host's sandbox: what blocks each", selftest_command, selftest_page},
     {"policy", "policies: list, show, check, explain, convert, start a new one", policy_command, policy_page, policy_verbs},
     {"session", "sandboxes that keep files and interpreter state", session_command, session_page, session_verbs},
     {"cp", "copy files into a session and back", cp_command, cp_page},
@@ -40,7 +42,7 @@ std::string overview() {
       "commands:\n";
   for (const Command& command : commands()) {
     std::string name = command.name;
-    name.append(name.size() < 8 ? 8 - name.size() : 1, ' ');
+    name.append(name.size() < 10 ? 10 - name.size() : 1, ' ');
     text += "  " + name + command.summary + "\n";
   }
   return text +
@@ -122,6 +124,7 @@ int dispatch(const std::vector<std::string>& words) {
   for (const Command& command : commands()) {
     if (word == command.name) return command.run({words});
   }
+  if (word == selftest::kInsideWord) return probe_words({words.begin() + 2, words.end()});
   if (word == "__complete") return complete_words({words.begin() + 2, words.end()});
   if (word.empty()) {
     say_error(Error(ErrorKind::usage, "the command is an empty word").with_hint("a variable that is not set?"));

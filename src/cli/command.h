@@ -37,6 +37,7 @@ int run_command(const Invocation& invocation);     // sbx run
 int exec_command(const Invocation& invocation);    // sbx exec
 int langs_command(const Invocation& invocation);   // sbx langs
 int doctor_command(const Invocation& invocation);  // sbx doctor
+int selftest_command(const Invocation& invocation);  // sbx selftest
 int policy_command(const Invocation& invocation);  // sbx policy
 int bwrap_command(const Invocation& invocation);   // sbx bwrap
 int nsjail_command(const Invocation& invocation);  // sbx nsjail
@@ -49,6 +50,7 @@ Result<Page> run_page();
 Result<Page> exec_page();
 Result<Page> langs_page();
 Result<Page> doctor_page();
+Result<Page> selftest_page();
 Result<Page> policy_page();
 Result<Page> bwrap_page();
 Result<Page> nsjail_page();
@@ -63,6 +65,9 @@ std::span<const Command> session_verbs();
 // sbx help --format FORMAT [PAGE]; sbx __complete WORDS: for the build and the shells, in no overview.
 int help_format(const std::vector<std::string>& words);
 int complete_words(const std::vector<std::string>& words);
+
+// sbx __probe NAME BAIT: what sbx selftest runs inside of a sandbox; in no overview either.
+int probe_words(const std::vector<std::string>& words);
 
 // Runs the command that the words name. The exit status of the program.
 int dispatch(const std::vector<std::string>& words);

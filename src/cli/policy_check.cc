@@ -48,7 +48,7 @@ std::vector<Option> check_options(CheckOptions& out) {
       flag_option("Options", 0, "json", "print JSON (docs/schema/policy-check-v1.json)", out.json),
       flag_option("Options", 'q', "quiet", "print nothing: the status says it", out.quiet),
       flag_option("Options", 'h', "help", "this page", out.help),
-      {"Reading", 0, "dialect", "NAME", "native, bwrap; otherwise by the file's extension", "",
+      {"Reading", 0, "dialect", "NAME", "native, bwrap, nsjail; otherwise by the file's extension", "",
        [&out](const std::string& value) -> Status {
          out.dialect = value;
          return {};
@@ -100,8 +100,8 @@ Checked check_one(const std::string& name, const CheckOptions& wanted, const Hos
   checked.mistakes = std::move(parsed.value().mistakes);
   checked.warnings = std::move(parsed.value().notes);
   if (!checked.mistakes.empty()) return checked;
-  // A text of another dialect is whole if its own program can run it.
-  const bool foreign = checked.dialect != Dialect::native;
+  // A configuration of nsjail's is whole if nsjail can run it, and was reviewed in its own words.
+  const bool of_nsjail = checked.dialect == Dialect::nsjail;
   const auto no_policy = [&](const Error& error) {
     const std::string& origin = error.origin();
     std::string message = error.text();
@@ -119,7 +119,7 @@ Checked check_one(const std::string& name, const CheckOptions& wanted, const Hos
   request.dialect = wanted.dialect;
   request.allow_sensitive_mount = wanted.allow_sensitive_mount;
   Result<runtime::Inspection> inspected = runtime::inspect(request, facts);
-  if (!inspected.ok() && foreign) {
+  if (!inspected.ok() && of_nsjail) {
     no_policy(inspected.error());
     return checked;
   }
@@ -135,7 +135,7 @@ Checked check_one(const std::string& name, const CheckOptions& wanted, const Hos
     if (bind == nullptr || bind->optional || bind->source_mode != 0) continue;
     checked.warnings.push_back(bind->origin + ": warning: there is no " + quoted_path(bind->source) + " on this host, and a run would fail; or optional = true");
   }
-  if (foreign) return checked;  // reviewed in its own words
+  if (of_nsjail) return checked;
   ReviewInput input;
   input.guarded = inspected.value().guarded;
   Result<std::vector<Risk>> risks = review(spec, facts, input);

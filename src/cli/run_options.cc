@@ -239,7 +239,7 @@ Result<std::vector<Option>> run_options(bool exec, bool with_defaults, RunReques
       collect("--env", request.environment), ValueKind::variable);
   add(kPolicy, 'p', "policy", "NAME|FILE", "a further policy; later ones win, flags win over all; repeatable", "",
       collect("--policy", request.policies), ValueKind::policy);
-  add(kPolicy, 0, "dialect", "NAME", "in which language policy files are: native, bwrap", "by the file's extension",
+  add(kPolicy, 0, "dialect", "NAME", "in which language policy files are: native, bwrap, nsjail", "by the file's extension",
       keep("--dialect", request.dialect), ValueKind::choice).choices = {"native", "bwrap", "nsjail"};
   add(kPolicy, 0, "cgroup-parent", "DIR", "make the sandbox's cgroup in DIR, whose processes are moved aside; none: no cgroup",
       "chosen", keep("--cgroup-parent", request.cgroup_parent), ValueKind::directory);

@@ -27,6 +27,16 @@ def privileged(t):
         t.true(any(r.startswith("no cgroup holds memory and processes: ") for r in inside.isolation["not_held"]), "the reason is told")
 
 
+@case("sbx selftest in a container: everything is blocked, and what the container takes away is named", who=EVERYBODY)
+def selftest(t):
+    inside = t.works(["--privileged"], identity=IDENTITY[t.who], extra="tell selftest sbx selftest\n", record=False)
+    told = inside.told["selftest"]
+    t.equal(told.status, 0, f"status\n{told.text}")
+    t.match(told.text, r"(?m)^\d+ blocked, 0 open, \d+ not applicable here$")
+    if any(holder.startswith("sampling") for holder in inside.held.values()):
+        t.match(told.text, r"(?m)^reduced here: no cgroup: the limit of memory is held by sampling")
+
+
 @case("a container as podman starts it: refused in one line, whose options make it work", who=EVERYBODY)
 def plain(t):
     refused = t.refused([], r"^the container around sbx masks parts of /proc, .*; " + ALL_OPTIONS)

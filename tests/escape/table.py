@@ -2,6 +2,7 @@
 """Writes docs/containment.md from the cases' own data and what a run saw of them.
 
     tests/run.py --binary build/sbx -k '^escape/' --evidence tests/escape/evidence.json
+    sudo build/sbx selftest --compare bwrap,firejail --as USER --json > tests/escape/compared.json
     tests/escape/table.py            writes the page
     tests/escape/table.py --check    fails when the page is not what would be written, or a case was never run
     tests/escape/table.py --self-test
@@ -20,6 +21,8 @@ import escape  # noqa: E402
 
 PAGE = HERE.parent.parent / "docs" / "containment.md"
 EVIDENCE = HERE / "evidence.json"
+COMPARED = HERE / "compared.json"  # what `sbx selftest --compare … --json` printed
+EXPLOITS = HERE / "exploits.json"
 
 SECTIONS = (
     ("System calls", ("keyrings", "session-keyring", "io-uring", "x32", "int80", "userfaultfd", "debugging", "administration", "ports", "personality", "clocks",
@@ -67,7 +70,7 @@ OPEN = (
     ("Loading of modules", "executing a file of an unknown format makes older kernels look for a module named after its first bytes. Socket families, line disciplines and file systems, the other roads, are closed"),
     ("Names of the host", "`/proc/self/mountinfo` shows the host's paths of what was shared; boot id, kernel version, load, uptime, processor and memory are the host's"),
     ("Side channels", "caches, branch predictors, SMT, bandwidth, timing of shared files in the page cache (classes 83 and 84)"),
-    ("Bugs of the kernel", "in what the filter allows; the sandbox makes the surface smaller, no more"),
+    ("Bugs of the kernel", "in what the filter allows; the sandbox makes the surface smaller, no more. [Which published exploits that stops](#kernel-exploits-and-what-they-need), and which not"),
     ("Writable shares", "`:rw` directories have no limit but the file size: a payload can fill the host's disk there, and leave FIFOs, sockets and sparse files"),
     ("In a guest only", "a piped core_pattern: the control starts a helper as root, so `tests/escape/guest.sh` runs in a Debian 12 guest (Linux 6.1): no helper for five aborts inside, one for each abort outside"),
     ("Not tried here", "a real virtual console, GPUs, other file systems than ext4, overlay and tmpfs; "
@@ -85,6 +88,51 @@ def seen(entry, which):
     if len(set(texts.values())) == 1:
         return next(iter(texts.values()))
     return "; ".join(f"as {label}: {text}" for label, text in texts.items() if text != "not as this identity")
+
+
+def given(exploit, preconditions):
+    return all(preconditions[name]["given"] for name in exploit["needs"])
+
+
+def comparison(document):
+    """What `sbx selftest --compare` saw, side by side."""
+    tools = [tool for tool in document["tools"] if tool["absent"] is None]
+    lines = ["## Beside other tools", "",
+             "The attacks of `sbx selftest` ([selftest.md](selftest.md)), each once in a sandbox of the default policy and once under other tools as a careful user would call them. "
+             "*Not tried*: it uses up what only a limit holds, and the tool was given none. *Open* names the tries that worked, or that the kernel refused only for their arguments, which are wrong on purpose. "
+             "It need not be a hole: bubblewrap, for one, filters no call unless it is handed a filter, and says so.", "",
+             f"`sudo sbx selftest --compare {','.join(tool['name'] for tool in tools)} --as USER --json`, Linux {'.'.join(document['host']['kernel'].split('.')[:2])}, {document['host']['arch']}, sbx {document['sbx_version']}:", ""]
+    for tool in tools:
+        words = " ".join(re.sub(r"/tmp/sbx-selftest-[A-Za-z0-9]+", "/tmp/DIR", word) for word in tool["command"])  # another one each time
+        lines.append(f"- {tool['version'] or tool['name']}: `{words}`")
+    lines += ["", "| attack | sbx | " + " | ".join(tool["name"] for tool in tools) + " |", "|---|---|" + "---|" * len(tools)]
+    for attack in document["attacks"]:
+        others = {other["tool"]: other for other in attack["others"]}
+        cells = [f"{attack['verdict']}: {attack['by'] or attack['why']}"]
+        for tool in tools:
+            other = others[tool["name"]]
+            cells.append(f"**open**: {other['by']}" if other["verdict"] == "open" else other["verdict"])
+        lines.append("| " + " | ".join(cell(text) for text in [attack["attack"], *cells]) + " |")
+    return lines + [""]
+
+
+def exploit_table(document):
+    """What each published kernel exploit needs, and whether the default policy gives it."""
+    preconditions, rows = document["preconditions"], document["exploits"]
+    open_ones = [row for row in rows if given(row, preconditions)]
+    lines = ["## Kernel exploits and what they need", "",
+             "Public exploits of the Linux kernel since 2023 that lead from an ordinary user to root, as far as a document says what they need; most are from Google's kernelCTF. "
+             f"Of {len(rows)}, {len(rows) - len(open_ones)} need something that the default policy refuses, whatever the kernel's version. "
+             "That says nothing about variants that need less, nor about the next one. A unit test decides each precondition with the shipped filter, on x86-64 and aarch64.", "",
+             "| needs | the default policy | decided by |", "|---|---|---|"]
+    for name, needed in preconditions.items():
+        arguments = ", ".join(hex(value) if value > 255 else str(value) for value in needed["arguments"])
+        lines.append(f"| {cell(name)} | {'gives it' if needed['given'] else 'refuses'} | `{needed['call']}({arguments})` |")
+    lines += ["", "| exploit | in | needs | with the default policy |", "|---|---|---|---|"]
+    for row in rows:
+        refused = [name for name in row["needs"] if not preconditions[name]["given"]]
+        lines.append(f"| [{row['cve']}]({row['source']}) | {cell(row['what'])} | {cell(', '.join(row['needs']))} | {'no ' + cell(', no '.join(re.sub('^an? ', '', name) for name in refused)) if refused else '**reached**: only a patched kernel helps'} |")
+    return lines + [""]
 
 
 def page(attacks, evidence):
@@ -113,7 +161,8 @@ def page(attacks, evidence):
             "## Held by other cases", "", "| attempt | what stops it | cases |", "|---|---|---|"]
     for what, classes, stops, names in ELSEWHERE:
         out.append(f"| {cell(what)} ({classes}) | {cell(stops)} | {', '.join(f'`{n}`' for n in names)} |")
-    out += ["", "## What is not held", "", "| | |", "|---|---|"]
+    out += [""] + comparison(json.loads(COMPARED.read_text(encoding="utf-8"))) + exploit_table(json.loads(EXPLOITS.read_text(encoding="utf-8")))
+    out += ["## What is not held", "", "| | |", "|---|---|"]
     for what, text in OPEN:
         out.append(f"| {cell(what)} | {cell(text)} |")
     return "\n".join(out) + "\n"

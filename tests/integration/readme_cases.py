@@ -67,13 +67,14 @@ def defaults(t):
 @case("every flag that the documents give to sbx exists", as_=("user",))
 def flags(t):
     known = set()
-    for command in (("run",), ("exec",), ("langs",), ("policy", "check"), ("policy", "explain"), ("policy", "show"), ("doctor",)):
+    for command in (("run",), ("exec",), ("langs",), ("policy", "check"), ("policy", "explain"), ("policy", "show"), ("doctor",), ("selftest",),
+                    ("session", "start"), ("session", "run"), ("nsjail",)):
         known |= set(re.findall(r"--[a-z][a-z-]*", t.expect(t.sbx(*command, "--help")).text))
     others = {"--test-dir", "--binary", "--set-upstream-to", "--copies", "--version"}  # of ctest, tests, git, venv; and of sbx alone
     t.true("--memory" in known, "no flags found")
     guide = [page for page in readme_test.PAGES if page.startswith("docs/guide/") and not page.endswith("09-troubleshooting.md")]
     t.true(len(guide) == 9, "the guide has ten pages")
-    for page in ("README.md", "SECURITY.md", "docs/cli.md", "docs/limits.md", "docs/policy.md", "docs/result.md", "docs/workspaces.md",
+    for page in ("README.md", "SECURITY.md", "docs/cli.md", "docs/limits.md", "docs/policy.md", "docs/result.md", "docs/selftest.md", "docs/workspaces.md",
                  "docs/toolchains.md", *guide):
         text = re.sub(r"(?m)^\$ bwrap.*$", "", (ROOT / page).read_text())
         if page.endswith("08-coming-from.md"):  # the first column is other programs' flags

@@ -14,7 +14,7 @@ import linting  # noqa: E402
 TEXT = {".cc", ".h", ".c", ".cmake", ".txt", ".toml", ".md", ".py", ".sh", ".json", ".in", ".js", ".cpp", ""}
 SKIPPED = ("build", ".git", "tests", "docs/licenses")
 MACHINE_PATH = re.compile(r"(?<![\w.-])/(?:root|work)/[\w.]")
-LIBRARIES = ("src/base/", "src/policy/", "src/ns/", "src/seccomp/", "src/runtime/")
+LIBRARIES = ("src/base/", "src/policy/", "src/ns/", "src/seccomp/", "src/runtime/", "src/selftest/")
 LIBRARY_WORDS = [
     (re.compile(r"(?<![\w.>])(?:std::|::)?(?:v?f?printf|f?puts|putchar|fputc|perror|v?dprintf)\s*\("), "prints"),
     (re.compile(r"std::(?:cout|cerr|clog)\b"), "prints"),

@@ -18,10 +18,11 @@ MAY_INCLUDE = {
     "ns": ({"ns", "base"}, DATA_HEADERS),
     "seccomp": ({"seccomp", "base"}, DATA_HEADERS),
     "runtime": ({"runtime", "ns", "seccomp", "policy", "base"}, set()),
+    "selftest": ({"selftest", "runtime", "policy", "base"}, set()),
     "bwrap": ({"bwrap", "runtime", "ns", "policy", "base"}, set()),
     "nsjail": ({"nsjail", "runtime", "ns", "seccomp", "policy", "base"}, set()),
     "session": ({"session", "runtime", "ns", "policy", "base"}, set()),
-    "cli": ({"cli", "bwrap", "nsjail", "session", "runtime", "ns", "seccomp", "policy", "base"}, set()),
+    "cli": ({"cli", "selftest", "bwrap", "nsjail", "session", "runtime", "ns", "seccomp", "policy", "base"}, set()),
     "tools": ({"seccomp", "policy", "base"}, set()),
 }
 GENERATED = {"version.h"}
