@@ -105,7 +105,9 @@ int save_session(const std::string& id, const std::string& file) {
   if (!opened.ok()) return fail_usage("session save", opened.error());
   const std::string temporary = file + ".part";
   const bool direct = sys::stat(file).ok() && !S_ISREG(sys::stat(file).value().st_mode);  // a device, /dev/stdout
-  Result<UniqueFd> target = sys::open(direct ? file : temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY | (direct ? 0 : O_NOFOLLOW), 0644);
+  // A file of ours alone: in a directory like /tmp somebody else's may wait under that name.
+  if (!direct) (void)sys::unlinkat(AT_FDCWD, temporary);
+  Result<UniqueFd> target = sys::open(direct ? file : temporary, O_WRONLY | O_NOCTTY | (direct ? O_TRUNC : O_CREAT | O_EXCL | O_NOFOLLOW), 0644);
   if (!target.ok()) return fail_usage("session save", Error(ErrorKind::usage, "cannot write " + quoted_path(file) + ": " + errno_text(target.error().errnum())));
   const Result<session::CopyReport> report = session::write_archive(opened.value().inside, "/box", target.value().get(), {});
   if (!direct) {

@@ -10,6 +10,7 @@
 #include "cli/result_file.h"
 #include "cli/run_options.h"
 #include "runtime/request.h"
+#include "session/driver.h"
 
 namespace sbx::cli {
 namespace {
@@ -81,6 +82,21 @@ void tell(const runtime::Report& report, const runtime::RunRequest& request, con
   }
 }
 
+// The values that the program told of: printed, and for the result.
+std::string deliver_values(const runtime::Report& report, const std::string& token, const FrontOptions& front, int& status) {
+  const session::Evaluation evaluation = session::read_evaluation(report.said, token);
+  if (!front.json) {
+    for (const std::string& text : evaluation.shown) {
+      if (!print(text + "\n") && status == 0) status = 1;
+    }
+  }
+  if (!evaluation.problem.empty()) say("what the program said of its values is not believed: " + evaluation.problem);
+  if (!front.json && front.result_file.empty()) return "";
+  session::Json more = session::Json::object();
+  more.set("outputs_dropped", evaluation.dropped);
+  return session::with_outputs(runtime::result_json(report, front.json), more, evaluation.outputs);
+}
+
 Result<Page> page(bool exec) {
   runtime::RunRequest unused;
   FrontOptions ignored;
@@ -106,6 +122,13 @@ int run_or_exec(bool exec, const Invocation& invocation) {
                                                    : "sbx run --help lists the options"),
                 front, file);
   }
+  std::string token;
+  if (front.eval) {
+    Result<std::string> made = session::make_token();
+    if (!made.ok()) return fail(made.error(), front, file);
+    token = made.take();
+    request.evaluator = [&token](const std::string& language) { return session::evaluator_of(language, token); };
+  }
   request.invocation = invocation.words;
   request.invocation_insert += 2;
 
@@ -116,9 +139,11 @@ int run_or_exec(bool exec, const Invocation& invocation) {
   const Result<runtime::Report> result = runtime::execute(request, runtime::probe_host(), observer);
   if (!result.ok()) return fail(result.error(), front, file);
   const runtime::Report& report = result.value();
+  int status = report.exit_status;
+  const std::string with_values = front.eval ? deliver_values(report, token, front, status) : "";
   tell(report, request, front);
-  if (!front.json && !file.has_value()) return report.exit_status;
-  return deliver(runtime::result_json(report, front.json), front, file, report.exit_status);
+  if (!front.json && !file.has_value()) return status;
+  return deliver(front.eval ? with_values : runtime::result_json(report, front.json), front, file, status);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <ctime>
@@ -83,7 +84,7 @@ int list(bool json) {
     }
     const Json& now = answer.value();
     array.add(now);
-    const int64_t age = static_cast<int64_t>(::time(nullptr)) - record.created;
+    const int64_t age = std::max<int64_t>(0, static_cast<int64_t>(::time(nullptr)) - record.created);  // the clock may have been set back
     const std::string kept = now.at("keeps_state").boolean() ? "" : " (files only)";
     rows.push_back({record.id, record.name.empty() ? "-" : record.name, record.language + kept, now.at("state").text(),
                     std::to_string(now.at("cells").integer()), duration(Json(age * 1000)), duration(now.at("ttl_left_ms")), duration(now.at("idle_left_ms")),
@@ -135,12 +136,27 @@ struct Verb {
   int (*run)(const std::vector<std::string>& words, const VerbOptions& seen);
 };
 
+// What programs printed hours ago must not steer the terminal of whoever looks at it now.
+std::string for_terminal(const std::string& log) {
+  std::string text;
+  for (size_t begin = 0; begin < log.size();) {
+    const size_t end = std::min(log.find_first_of("\n\t", begin), log.size());
+    text += printable(std::string_view(log).substr(begin, end - begin), log.size());
+    if (end < log.size()) text += log[end];
+    begin = end + 1;
+  }
+  return text;
+}
+
 int do_list(const std::vector<std::string>&, const VerbOptions& seen) { return list(seen.json); }
 int do_show(const std::vector<std::string>& words, const VerbOptions&) {
   return at_each("session show", "show", 5, words, false, [](const SessionRecord&, const Json& answer) { return print_or_fail(answer.dump(2) + "\n"); });
 }
 int do_logs(const std::vector<std::string>& words, const VerbOptions&) {
-  return at_each("session logs", "logs", 5, words, false, [](const SessionRecord&, const Json& answer) { return print_or_fail(base64_decode(answer.at("log").text())); });
+  return at_each("session logs", "logs", 5, words, false, [](const SessionRecord&, const Json& answer) {
+    const std::string log = base64_decode(answer.at("log").text());
+    return print_or_fail(::isatty(STDOUT_FILENO) == 1 ? for_terminal(log) : log);
+  });
 }
 int do_interrupt(const std::vector<std::string>& words, const VerbOptions&) {
   return at_each("session interrupt", "interrupt", 5, words, false, [](const SessionRecord&, const Json& answer) {

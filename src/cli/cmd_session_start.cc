@@ -46,7 +46,7 @@ constexpr Millis kIdle{int64_t{3600} * 1000};
 constexpr size_t kMaxWarm = 16;
 
 struct StartOptions {
-  std::string preload;
+  std::string preload, ipython;
   size_t count = 1;  // of warm ones
   session::HostOptions host{.name = "", .ttl = kTtl, .idle = kIdle, .now_ms = {}};
   bool json = false;
@@ -72,7 +72,7 @@ Result<std::vector<Option>> options(bool warm, bool with_defaults, runtime::RunR
         if (option.name == name) return true;
       }
     }
-    for (const char* name : {"", "stdin", "artifacts", "no-plots", "no-build-cache", "result", "json", "tty"}) {
+    for (const char* name : {"", "eval", "stdin", "artifacts", "no-plots", "no-build-cache", "result", "json", "tty"}) {
       if (option.name == name) return true;
     }
     return false;
@@ -112,6 +112,15 @@ Result<std::vector<Option>> options(bool warm, bool with_defaults, runtime::RunR
     start.preload = value;
     return {};
   });
+  add(0, "ipython", "WHEN", "use IPython's shell where it is installed: auto (when a cell asks for it), yes, no; Python only", "auto", [&](const std::string& value) -> Status {
+    if (value != "auto" && value != "yes" && value != "no") {
+      return Error(ErrorKind::usage, quoted(value) + " is not possible").with_origin("flag --ipython").with_hint("possible: auto, yes, no");
+    }
+    start.ipython = value;
+    return {};
+  });
+  own.back().kind = ValueKind::choice;
+  own.back().choices = {"auto", "yes", "no"};
   if (!warm) own.push_back(flag_option(kSession, 0, "json", "print id, name and language as JSON", start.json));
   own.insert(own.end(), std::make_move_iterator(all.begin()), std::make_move_iterator(all.end()));
   return own;
@@ -145,7 +154,10 @@ Result<std::unique_ptr<runtime::SessionGround>> prepare(runtime::RunRequest requ
   if (!start.preload.empty() && request.language != "python" && request.language != "py" && request.language != "python3") {
     return Error(ErrorKind::usage, "only Python's modules can be imported beforehand").with_origin("flag --preload").with_hint("leave it out");
   }
-  return runtime::prepare_session(std::move(request), facts, observer, [&](const std::string& language) { return session::driver_of(language, start.preload); });
+  if (!start.ipython.empty() && request.language != "python" && request.language != "py" && request.language != "python3") {
+    return Error(ErrorKind::usage, "only Python has IPython").with_origin("flag --ipython").with_hint("leave it out");
+  }
+  return runtime::prepare_session(std::move(request), facts, observer, [&](const std::string& language) { return session::driver_of(language, start.preload, start.ipython); });
 }
 
 // What a warm session has to be like for this start; "": none will do.

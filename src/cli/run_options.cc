@@ -155,6 +155,7 @@ Result<std::vector<Option>> run_options(bool exec, bool with_defaults, RunReques
       request.program = {ProgramSource::Kind::text, value};
       return {};
     });
+    add(kProgram, 0, "eval", "", "tell the value of the last expression, behind the output and in the result; Python", "", set(front.eval));
     add(kProgram, 0, "toolchain", "PATH|VERSION", "which interpreter or compiler: a path, or a version such as 3.11", "",
         keep("--toolchain", request.toolchain), ValueKind::file);
     add(kProgram, 0, "venv", "DIR", "Python virtual environment to use", "the active one",

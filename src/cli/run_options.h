@@ -19,6 +19,7 @@ struct FrontOptions {
   bool json = false;
   std::string result_file;
   bool text_given = false;  // -c
+  bool eval = false;        // --eval
 };
 
 // The options of `run` (exec false) or `exec`. `with_defaults` fills in the defaults for --help, which means reading

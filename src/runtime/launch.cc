@@ -1,5 +1,6 @@
 #include "runtime/launch.h"
 
+#include <fcntl.h>
 #include <linux/sched.h>
 #include <signal.h>
 #include <sys/auxv.h>
@@ -7,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -160,6 +162,12 @@ Result<Launched> launch(const LaunchInput& input) {
   plan.event_pipe = events.write.valid() ? events.write.get() : -1;
   plan.hand_over = pair[1].get();
   plan.session = input.session;
+  UniqueFd extra;
+  if (input.extra >= 0) {  // above those that the payload's way to exec closes or still needs
+    extra.reset(::fcntl(input.extra, F_DUPFD_CLOEXEC, std::max(plan.exec_pipe, plan.hand_over) + 1));
+    if (!extra.valid()) return Error::from_errno(errno, "duplicate a descriptor");
+    plan.extra[0] = extra.get();
+  }
   for (int i = 0; i < 3; ++i) {
     plan.stdio[i] = input.stdio[i];
     plan.tty[i] = input.tty[i];

@@ -41,6 +41,7 @@ struct LaunchInput {
   int stdio[3] = {-1, -1, -1};
   bool tty[3] = {};
   const SandboxCgroup* cgroup = nullptr;  // borrowed; nullptr: the child stays in ours
+  int extra = -1;                         // borrowed; the payload's descriptor 3; -1: none
   int session = -1;                       // borrowed: init's end, see ns::SpawnVerb; the child's plan has the area
 };
 

@@ -47,6 +47,7 @@ namespace sbx::runtime {
 namespace {
 
 constexpr Millis kProbeTime{10000};
+constexpr size_t kMostSaid = size_t{64} << 20;  // of its values, by a program that --eval runs
 constexpr Bytes kProbeOutput{65536};
 constexpr size_t kSearchedText = 65536;  // of the program: imports stand at its head
 constexpr Millis kPrepareTime{600000};
@@ -134,7 +135,6 @@ class Execution {
   Result<LanguageCheck> check_file(const std::string& file);
 
   // A session's: everything that stays the same from cell to cell.
-  using DriverOf = std::function<std::optional<SessionDriver>(const std::string& language)>;
   Status prepare_session(const DriverOf& driver_of);
   const SandboxSpec& session_spec() const { return session_spec_; }
   Result<CgroupParent*> session_cgroups() { return cgroups(); }
@@ -193,6 +193,7 @@ class Execution {
     return request_.plots && wants_artifacts() && language_.runner != nullptr && language_.runner->plots.has_value();
   }
   Status add_plot_hooks(Step& step, std::vector<FsOp>& extra);
+  void add_driver(const SessionDriver& driver, std::vector<FsOp>& extra);
   void gather_plots(int directory, Report& report) const;
   // What a run reports when `interrupted_`.
   Report ended_early(Report report) const;
@@ -272,6 +273,7 @@ class Execution {
   NetMode net_ = NetMode::none;
   SandboxSpec session_spec_;
   bool session_driver_ = false;
+  std::optional<SessionDriver> driver_;  // --eval
 };
 
 // --require: a protection or mechanism without which the caller does not want to run.
@@ -654,6 +656,7 @@ Status Execution::choose_program() {
     merged_ = SBX_TRY(merge_layers(layers_));
   }
   note("language " + runner.name + ", by " + language_.why);
+  if (request_.evaluator) driver_ = SBX_TRY(request_.evaluator(runner.name));
   return {};
 }
 
@@ -1380,6 +1383,33 @@ Status Execution::add_plot_hooks(Step& step, std::vector<FsOp>& extra) {
   return {};
 }
 
+// The files of a driver, as it has compiled them where that can be kept.
+void Execution::add_driver(const SessionDriver& driver, std::vector<FsOp>& extra) {
+  std::vector<FsOp> files = {DirOp{driver.directory, 0755}};
+  std::string all;
+  for (const auto& [name, content] : driver.files) {
+    files.emplace_back(FileOp{join_path(driver.directory, name), content, 0644});
+    all += content;
+  }
+  std::string prepared;
+  if (!driver.prepare.empty()) {
+    RunnerSpec preparing = *language_.runner;
+    // The digest tells the driver of one sbx from that of another.
+    preparing.prepare = RunnerPrepare{driver.prepare, {{"SBX_DRIVER", sha256_hex(all)}}};
+    prepared = prepared_by(preparing, files);
+  }
+  if (prepared.empty()) {
+    extra.insert(extra.end(), std::make_move_iterator(files.begin()), std::make_move_iterator(files.end()));
+    return;
+  }
+  BindOp bind;
+  bind.source = prepared;
+  bind.target = driver.directory;
+  bind.no_links = true;
+  bind.origin = language_.runner->origin;
+  extra.emplace_back(std::move(bind));
+}
+
 Report Execution::ended_early(Report report) const {
   report.outcome.verdict = Verdict::killed;
   report.outcome.signal = interrupted_;
@@ -1430,6 +1460,7 @@ Result<Report> Execution::run_step(Step step, std::vector<FsOp> extra, Report re
   if (wants_artifacts() && rewritten_box) options.keep_directories.emplace_back(kBoxDirectory);
   if (wants_plots()) options.keep_directories.emplace_back(kPlotsDirectory);
   options.cgroups = SBX_TRY(cgroups());
+  if (driver_) options.side_limit = kMostSaid;
   note_spec(spec);
 
   describe(spec, report);
@@ -1440,6 +1471,7 @@ Result<Report> Execution::run_step(Step step, std::vector<FsOp> extra, Report re
   explain(spec, result.outcome);
   note_outcome("run", result.outcome);
   report.outcome = std::move(result.outcome);
+  report.said = std::move(result.side);
   report.exit_status = exit_status(report.outcome);
   sweep(report);
   gather_artifacts(result, report);
@@ -1501,9 +1533,13 @@ Result<Report> Execution::run() {
   values.arguments = request_.arguments;
   values.flags = request_.compile_flags;
   Step step;
-  step.argv = SBX_TRY(expand_words(runner.run_argv, values, runner.origin));
+  step.argv = SBX_TRY(expand_words(driver_ ? driver_->argv : runner.run_argv, values, runner.origin));
   step.exec_path = step.argv[0];
   step.environment = SBX_TRY(expand_environment(runner.environment, values, runner.origin));
+  if (driver_) {
+    add_driver(*driver_, extra);
+    step.environment.insert(step.environment.end(), driver_->environment.begin(), driver_->environment.end());
+  }
 
   std::vector<Product> products;
   if (runner.compile.has_value()) {
@@ -1589,8 +1625,7 @@ Status Execution::prepare_session(const DriverOf& driver_of) {
   Step step{{"true"}, "true", {}};
   if (const std::optional<SessionDriver> driver = driver_of(runner.name)) {
     session_driver_ = true;
-    extra.emplace_back(DirOp{driver->directory, 0755});
-    for (const auto& [name, content] : driver->files) extra.emplace_back(FileOp{join_path(driver->directory, name), content, 0644});
+    add_driver(*driver, extra);
     step.argv = SBX_TRY(expand_words(driver->argv, values, runner.origin));
     step.exec_path = step.argv[0];
     step.environment = SBX_TRY(expand_environment(runner.environment, values, runner.origin));
@@ -1653,7 +1688,7 @@ class PreparedSession final : public SessionGround {
  public:
   PreparedSession(RunRequest request, const HostFacts& facts, const Observer& observer)
       : request_(std::move(request)), facts_(facts), observer_(observer), execution_(request_, facts_, observer_, engine_) {}
-  Status prepare(const Execution::DriverOf& driver_of) { return execution_.prepare_session(driver_of); }
+  Status prepare(const DriverOf& driver_of) { return execution_.prepare_session(driver_of); }
 
   const SandboxSpec& spec() const override { return execution_.session_spec(); }
   Result<CgroupParent*> cgroups() override { return execution_.session_cgroups(); }
@@ -1794,7 +1829,7 @@ Result<LanguageCheck> Execution::check_file(const std::string& file) {
 }  // namespace
 
 Result<std::unique_ptr<SessionGround>> prepare_session(RunRequest request, const HostFacts& facts, const Observer& observer,
-                                                       const std::function<std::optional<SessionDriver>(const std::string& language)>& driver_of) {
+                                                       const DriverOf& driver_of) {
   request.exec = true;  // there is no program, whose name could be taken
   auto prepared = std::make_unique<PreparedSession>(std::move(request), facts, observer);
   SBX_TRY(prepared->prepare(driver_of));

@@ -40,6 +40,17 @@ struct MountArgument {
   bool read_only = true;
 };
 
+// The interpreter that keeps what cells leave behind, or tells what one program's last expression is, for a language
+// that has one.
+struct SessionDriver {
+  std::string directory;                                     // inside; read-only
+  std::vector<std::pair<std::string, std::string>> files;    // names in it, and their contents
+  std::vector<std::string> argv;                             // {tool} is the language's
+  std::vector<std::string> prepare;                          // fills {prepared} with what takes the directory's place; empty: nothing does
+  std::vector<std::pair<std::string, std::string>> environment;
+};
+using DriverOf = std::function<std::optional<SessionDriver>(const std::string& language)>;
+
 struct RunRequest {
   bool exec = false;                     // `sbx exec`: command holds the argv; else a language run
   std::vector<std::string> command;      // exec: CMD ARGS…
@@ -64,6 +75,8 @@ struct RunRequest {
   std::string result_directory;          // where --result goes, a real path; "" : to no file
   bool plots = true;                     // false: --no-plots
   bool capture_streams = false;          // --json
+  // --eval: the program is run by this driver, which tells on descriptor 3 what its last expression is.
+  std::function<Result<SessionDriver>(const std::string& language)> evaluator;
   bool allow_sensitive_mount = false;
   bool allow_sensitive_write = false;
   std::vector<std::string> require;      // --require NAME
@@ -90,6 +103,7 @@ struct Report {
   std::optional<CompileReport> compile;
   Outcome outcome;                       // compile_failed when the compile step failed
   int exit_status = 125;
+  std::string said;                      // with an evaluator: the bytes of descriptor 3, as hostile as all output
   ArtifactList artifacts;
   std::vector<std::string> artifact_notes;
   PlotList plots;

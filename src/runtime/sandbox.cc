@@ -519,10 +519,14 @@ class Run {
 
     LaunchInput input = launch_input(spec_, facts_, ground);
     SBX_TRY(connect(*stdio, ground.identity, input));
+    std::array<UniqueFd, 2> side;
+    if (options_.side_limit > 0) side = SBX_TRY(sys::socketpair(SOCK_STREAM));
+    input.extra = side[1].get();
     if (options_.show_call) show_calls(input);
     const uint64_t clone_ns = sys::monotonic_ns();
     Launched launched = SBX_TRY(launch(input));
     stdio->close_child_ends();
+    side[1].reset();
     // What need not be done before, while the child is at its mounts.
     ground.child->close_trees();
     if (options_.cgroups != nullptr) options_.cgroups->reap_stale();
@@ -536,7 +540,10 @@ class Run {
     supervise_input.space_slot = ground.space_slot();
     supervise_input.forward_signals = options_.forward_signals;
     supervise_input.progress = options_.progress;
+    supervise_input.side = side[0].get();
+    supervise_input.side_limit = options_.side_limit;
     SuperviseResult run = supervise(supervise_input);
+    result_.side = std::move(run.side);
 
     Outcome& outcome = result_.outcome;
     fill_setup_times(outcome, launched.page(), ground.cgroup_us, ground.start_ns, clone_ns, run.exec_ns);

@@ -46,6 +46,8 @@ struct RunOptions {
   // limits (outcome.isolation says what did).
   CgroupParent* cgroups = nullptr;
   Progress* progress = nullptr;  // borrowed: shown while we wait
+  // Above 0: the payload's descriptor 3 is a socket, and what it writes there is kept, up to so many bytes.
+  size_t side_limit = 0;
   std::function<void(const std::string&)> show_call;  // every system call of the set-up, before it is made (-vv)
 };
 
@@ -53,6 +55,7 @@ struct RunResult {
   Outcome outcome;
   // Still readable although the sandbox is dead; same order as keep_directories, invalid where there is none.
   std::vector<UniqueFd> kept_directories;
+  std::string side;  // see RunOptions::side_limit
 };
 
 // Runs the sandbox to its end: when this returns, no process of it exists. Never fails without an Outcome:

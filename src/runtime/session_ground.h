@@ -14,13 +14,6 @@
 
 namespace sbx::runtime {
 
-// The interpreter that keeps what cells leave behind, for a language that has one.
-struct SessionDriver {
-  std::string directory;                                     // inside; read-only
-  std::vector<std::pair<std::string, std::string>> files;    // names in it, and their contents
-  std::vector<std::string> argv;                             // {tool} is the language's
-};
-
 // One program that a cell without a driver runs; a compiled language has two.
 struct CellStep {
   std::vector<std::string> argv;
@@ -49,6 +42,6 @@ class SessionGround {
 // `request.language` names the language; `driver_of` gives its driver, if there is one. `observer` is for the
 // preparation only. Errors: those of a run before its program starts.
 Result<std::unique_ptr<SessionGround>> prepare_session(RunRequest request, const HostFacts& facts, const Observer& observer,
-                                                       const std::function<std::optional<SessionDriver>(const std::string& language)>& driver_of);
+                                                       const DriverOf& driver_of);
 
 }  // namespace sbx::runtime

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/timerfd.h>
 
 #include <algorithm>
@@ -21,7 +22,7 @@ constexpr int64_t kGraceMs = 5000;      // from a forwarded TERM, INT or HUP to 
 constexpr int kDrainMs = 2000;
 
 enum Tag : uint64_t {
-  kExec = 1, kPid, kWall, kLook, kSignals, kEvents, kGrace, kDenials, kDenialPause, kProgress, kStdio = 100
+  kExec = 1, kPid, kWall, kLook, kSignals, kEvents, kGrace, kDenials, kDenialPause, kProgress, kSide, kStdio = 100
 };
 
 // The process-wide state that a run changes, and changes back: SIGPIPE and SIGXFSZ are ignored (a closed stdout and a
@@ -104,6 +105,8 @@ class Supervisor {
       in_.launched->send_signal(SIGKILL);
     }
     if (!in_.launched->ended()) in_.launched->wait_for_end(out_.usage);
+    while (in_.side >= 0 && read_side()) {  // nobody is left who could add to it
+    }
     const ns::StatusPage& page = in_.launched->page();
     out_.payload_ended = page.ended != 0;
     out_.wait_status = page.wait_status;
@@ -158,6 +161,7 @@ class Supervisor {
       progress_ = make_timer(in_.progress->due_ms(), 0);
       SBX_TRY(listen(progress_.get(), kProgress));
     }
+    if (in_.side >= 0) SBX_TRY(listen(in_.side, kSide));
     SBX_TRY(in_.stdio->register_with(epoll_.get(), kStdio));
     epoll_event events[16];
     for (;;) {
@@ -202,6 +206,9 @@ class Supervisor {
         ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, progress_.get(), nullptr);
         in_.progress->look();
         return {};
+      case kSide:
+        if (!read_side()) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, in_.side, nullptr);
+        return {};
       case kSignals: return on_signal();
       case kEvents: return on_job_control();
       default: in_.stdio->on_ready(tag, events); return {};
@@ -215,6 +222,16 @@ class Supervisor {
     if (next == DenialLog::Next::gone) return {};
     denial_pause_ = make_timer(DenialLog::kPauseMs, 0);
     return listen(denial_pause_.get(), kDenialPause);
+  }
+
+  // False: there is nothing (more), or more than anybody wants.
+  bool read_side() {
+    char bytes[16384];
+    const size_t room = std::min(sizeof bytes, in_.side_limit - out_.side.size());
+    if (room == 0) return false;
+    const ssize_t got = ::recv(in_.side, bytes, room, MSG_DONTWAIT);
+    if (got > 0) out_.side.append(bytes, static_cast<size_t>(got));
+    return got > 0;
   }
 
   // End of file on the exec pipe: the payload runs, or the child died on its way there.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "runtime/launch.h"
 #include "runtime/outcome.h"
@@ -19,6 +20,8 @@ struct SuperviseInput {
   int space_slot = -1;            // the slot whose descriptor lies on the private tmpfs
   bool forward_signals = true;
   Progress* progress = nullptr;   // borrowed; nullptr: none
+  int side = -1;                  // borrowed: our end of RunOptions::side_limit's pair
+  size_t side_limit = 0;
 };
 
 // Why and how it ended, before it is put into words.
@@ -40,6 +43,7 @@ struct SuperviseResult {
   bool sampled = false;
   uint64_t exec_ns = 0;           // CLOCK_MONOTONIC
   std::vector<UniqueFd> handed_over;
+  std::string side;
   std::optional<Error> error;     // of the supervisor's own
 };
 

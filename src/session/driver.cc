@@ -2,7 +2,9 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "base/text.h"
 #include "policy/loader.h"
@@ -20,13 +22,17 @@ struct Known {
   const char* prefix;                  // of its files in the folder
   std::vector<const char*> hooks;      // of policies/lang/hooks, beside them
   std::vector<std::string> argv;
+  std::vector<std::string> prepare;
+  std::vector<std::string> once;       // behind argv: one program, and its last expression; empty: it cannot tell
 };
 
 const std::vector<Known>& known_drivers() {
   static const std::vector<Known> known = {
       {"python", "python_", {"sitecustomize.py", "python_display.py"},
-       {"{tool}", join_path(kDriverDirectory, "python_driver.py"), "--fd", "3"}},
-      {"bash", "bash_", {}, {"{tool}", join_path(kDriverDirectory, "bash_driver.sh"), "3"}},
+       {"{tool}", join_path(kDriverDirectory, "python_driver.py"), "--fd", "3"},
+       {"{tool}", "-I", join_path(kDriverDirectory, "python_driver.py"), "--prepare", "{prepared}"},
+       {"--once", "{src}", "{args}"}},
+      {"bash", "bash_", {}, {"{tool}", join_path(kDriverDirectory, "bash_driver.sh"), "3"}, {}, {}},
   };
   return known;
 }
@@ -47,13 +53,15 @@ Status check_bundle(const Json& data) {
 
 }  // namespace
 
-std::optional<runtime::SessionDriver> driver_of(const std::string& language, const std::string& preload) {
+std::optional<runtime::SessionDriver> driver_of(const std::string& language, const std::string& preload, const std::string& ipython) {
   for (const Known& known : known_drivers()) {
     if (language != known.language) continue;
     runtime::SessionDriver driver;
     driver.directory = kDriverDirectory;
     driver.argv = known.argv;
+    driver.prepare = known.prepare;
     if (!preload.empty()) driver.argv.insert(driver.argv.end(), {"--preload", preload});
+    if (ipython == "yes" || ipython == "no") driver.argv.insert(driver.argv.end(), {"--ipython", ipython == "yes" ? "always" : "never"});
     for (const std::string& path : embedded_files(kDrivers)) {
       const std::string name = base_name(path);
       if (starts_with(name, known.prefix)) driver.files.emplace_back(name, std::string(*embedded_file(path)));
@@ -73,6 +81,23 @@ std::vector<std::string> languages_with_driver() {
     if (driver_of(known.language)) names.emplace_back(known.language);
   }
   return names;
+}
+
+Result<runtime::SessionDriver> evaluator_of(const std::string& language, const std::string& token) {
+  std::vector<std::string> possible;
+  for (const Known& known : known_drivers()) {
+    if (known.once.empty()) continue;
+    possible.emplace_back(known.language);
+    if (language != known.language) continue;
+    std::optional<runtime::SessionDriver> driver = driver_of(language);
+    if (!driver) break;
+    driver->argv.insert(driver->argv.end(), known.once.begin(), known.once.end());
+    driver->environment.emplace_back("SBX_TOKEN", token);
+    return std::move(*driver);
+  }
+  return Error(ErrorKind::usage, "programs in " + quoted(language) + " have no last expression that sbx could tell the value of")
+      .with_origin("flag --eval")
+      .with_hint("languages that have one: " + join(possible, ", ") + "; leave --eval out for the others");
 }
 
 Result<std::string> make_token() {
@@ -100,21 +125,28 @@ void FrameReader::begin_cell(int64_t cell, std::string token) {
 }
 
 Result<std::optional<DriverFrame>> FrameReader::next() {
-  if (buffer_.size() < kDigits) return std::optional<DriverFrame>();
+  const std::string_view rest = std::string_view(buffer_).substr(begin_);
+  if (rest.size() < kDigits) {
+    buffer_.erase(0, std::exchange(begin_, 0));
+    return std::optional<DriverFrame>();
+  }
   size_t size = 0;
   for (size_t at = 0; at < kDigits; ++at) {
     const std::string_view digits(kHex, 16);
-    const size_t digit = digits.find(buffer_[at]);
+    const size_t digit = digits.find(rest[at]);
     if (digit == std::string_view::npos) return broken("a frame without a length");
     size = size << 4 | digit;
   }
   if (size > kMaxFrame) return broken("a frame of " + std::to_string(size) + " bytes");
-  if (buffer_.size() < kDigits + size) return std::optional<DriverFrame>();
+  if (rest.size() < kDigits + size) {
+    buffer_.erase(0, std::exchange(begin_, 0));
+    return std::optional<DriverFrame>();
+  }
   bytes_ += size;
   if (bytes_ > kMaxCellBytes || ++frames_ > kMaxCellFrames) return broken("more frames than a cell may have");
-  Result<Json> parsed = parse_json(std::string_view(buffer_).substr(kDigits, size));
+  Result<Json> parsed = parse_json(rest.substr(kDigits, size));
   if (!parsed.ok()) return broken(parsed.error().text());
-  buffer_.erase(0, kDigits + size);
+  begin_ += kDigits + size;
   return std::optional<DriverFrame>(SBX_TRY(check(parsed.take())));
 }
 
@@ -154,6 +186,67 @@ Result<DriverFrame> FrameReader::check(Json body) {
   }
   frame.body = std::move(body);
   return frame;
+}
+
+std::string output_json(const DriverFrame& frame) {
+  const bool result = frame.type == DriverFrame::Type::result;
+  Json output = Json::object();
+  output.set("type", frame.type == DriverFrame::Type::display ? "display_data" : result ? "execute_result" : "update_display_data");
+  output.set("data", frame.body.at("data")).set("metadata", frame.body.has("metadata") ? frame.body.at("metadata") : Json::object());
+  if (frame.body.at("display_id").is(Json::Kind::text)) output.set("display_id", frame.body.at("display_id"));
+  if (result) output.set("execution_count", frame.body.at("execution_count").integer());
+  return output.dump();
+}
+
+std::string error_output(const DriverFrame& done) {
+  const Json& error = done.body.at("error");
+  if (!error.is(Json::Kind::object)) return {};
+  return Json::object().set("type", "error").set("name", error.at("name")).set("value", error.at("value")).set("traceback", error.at("traceback")).dump();
+}
+
+std::string with_outputs(std::string object, const Json& more, const std::vector<std::string>& outputs) {
+  object.resize(object.rfind('}'));
+  while (!object.empty() && (object.back() == '\n' || object.back() == ' ')) object.pop_back();
+  std::string members = more.dump(2);
+  members.resize(members.size() - 2);  // "\n}"
+  object.append(",").append(members, 1).append(",\n  \"outputs\": [");
+  for (size_t i = 0; i < outputs.size(); ++i) object.append(i == 0 ? "\n    " : ",\n    ").append(outputs[i]);
+  return object.append(outputs.empty() ? "]\n}\n" : "\n  ]\n}\n");
+}
+
+Evaluation read_evaluation(std::string_view frames, const std::string& token) {
+  Evaluation evaluation;
+  FrameReader reader;
+  reader.begin_program(token);
+  reader.append(frames);
+  bool clear = false;
+  for (;;) {
+    Result<std::optional<DriverFrame>> next = reader.next();
+    if (!next.ok()) {
+      evaluation.problem = next.error().text();
+      break;
+    }
+    if (!next.value()) break;
+    const DriverFrame& frame = *next.value();
+    if (frame.type == DriverFrame::Type::clear) {
+      clear = true;
+      if (frame.body.at("wait").boolean()) continue;
+    } else if (frame.type == DriverFrame::Type::done) {
+      evaluation.dropped = static_cast<uint64_t>(std::max<int64_t>(frame.body.at("dropped").integer(), 0));
+      if (std::string error = error_output(frame); !error.empty()) evaluation.outputs.push_back(std::move(error));
+      continue;
+    }
+    if (std::exchange(clear, false)) {
+      evaluation.outputs.clear();
+      evaluation.shown.clear();
+    }
+    if (frame.type == DriverFrame::Type::clear) continue;
+    if (const std::string& text = frame.body.at("data").at("text/plain").text(); !text.empty() && frame.type != DriverFrame::Type::update) {
+      evaluation.shown.push_back(text);
+    }
+    evaluation.outputs.push_back(output_json(frame));
+  }
+  return evaluation;
 }
 
 }  // namespace sbx::session

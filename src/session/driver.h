@@ -18,9 +18,13 @@ inline constexpr char kDriverDirectory[] = "/run/sbx/session";
 inline constexpr size_t kMaxFrame = size_t{16} << 20;
 
 // nullopt: this language keeps files only.
-// `preload`: modules to import beforehand, "numpy,pandas"; for Python only.
-std::optional<runtime::SessionDriver> driver_of(const std::string& language, const std::string& preload = "");
+// For Python only: `preload`, modules to import beforehand, "numpy,pandas"; `ipython`, whether its shell is used: "auto",
+// "yes", "no"; "" as auto.
+std::optional<runtime::SessionDriver> driver_of(const std::string& language, const std::string& preload = "", const std::string& ipython = "");
 std::vector<std::string> languages_with_driver();
+// How one program is run so that it tells the value of its last expression (sbx run --eval). Its frames bear `token`.
+// Errors: usage for a language that has no such driver.
+Result<runtime::SessionDriver> evaluator_of(const std::string& language, const std::string& token);
 
 // 32 hexadecimal digits, new for each cell.
 Result<std::string> make_token();
@@ -49,9 +53,14 @@ class FrameReader {
   static constexpr size_t kMaxCellFrames = 4000;
 
   void begin_cell(int64_t cell, std::string token);
+  // The frames of one program, which is cell 1 and says no `ready`.
+  void begin_program(std::string token) {
+    ready_ = true;
+    begin_cell(1, std::move(token));
+  }
   void end_cell() { running_ = false; }
   void append(std::string_view bytes) { buffer_.append(bytes); }
-  size_t waiting() const { return buffer_.size(); }
+  size_t waiting() const { return buffer_.size() - begin_; }
   // nullopt: none is whole yet.
   Result<std::optional<DriverFrame>> next();
   int64_t seq() const { return expected_.seq; }
@@ -63,6 +72,23 @@ class FrameReader {
   ExpectedCell expected_;
   size_t bytes_ = 0, frames_ = 0;
   std::string buffer_;
+  size_t begin_ = 0;  // of what has not been read yet
 };
+
+// One display, update or result as it stands among the `outputs` of a result; and the error of a `done`, "" if none.
+std::string output_json(const DriverFrame& frame);
+std::string error_output(const DriverFrame& done);
+// A JSON object as text, with the members of `more` and `outputs` behind its own. As text: the streams in it may be large,
+// and of an output only its text is kept: as values, what a cell may send (64M of "[]," each) would take gigabytes.
+std::string with_outputs(std::string object, const Json& more, const std::vector<std::string>& outputs);
+
+// What one program has said of its values.
+struct Evaluation {
+  std::vector<std::string> shown;  // text/plain of displays and value, in their order
+  std::vector<std::string> outputs;  // each as JSON
+  uint64_t dropped = 0;
+  std::string problem;             // why nothing of what followed is believed; "": all was as it should be
+};
+Evaluation read_evaluation(std::string_view frames, const std::string& token);
 
 }  // namespace sbx::session

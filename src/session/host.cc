@@ -52,6 +52,8 @@ constexpr size_t kMaxSegments = 100000;       // turns of stdout and stderr in o
 constexpr size_t kMaxOutputs = 2000;
 constexpr size_t kOutputText = size_t{4} << 20;  // of the streams, a second time among the outputs
 constexpr size_t kMaxStdin = size_t{16} << 20;
+// A signal that comes in the instant before a system call blocks is seen only when that returns.
+constexpr int64_t kInterruptAgainMs = 200;
 constexpr int64_t kIdleLookMs = 200;          // while nothing in the sandbox uses the CPU
 constexpr int kMaxFailures = 3;               // starts of a driver that came to nothing, in a row
 constexpr uint64_t kHashedBytes = uint64_t{64} << 20;  // of files that a cell changed
@@ -99,6 +101,7 @@ struct Job {
   int64_t number = 0;        // of the cell
   uint64_t began_ns = 0;
   std::optional<int64_t> deadline_ms, grace_ms;
+  std::optional<int64_t> again_ms;  // when the driver gets its next SIGINT
   std::optional<Verdict> forced;
   int caught_signal = 0;
   bool over[3] = {};
@@ -109,7 +112,7 @@ struct Job {
     size_t output;           // SIZE_MAX: text; else an index in `outputs`
   };
   std::vector<Segment> segments;
-  std::vector<Json> outputs;
+  std::vector<std::string> outputs;  // each as JSON
   bool clear_pending = false;
   uint64_t dropped = 0;
   std::string tail;
@@ -305,6 +308,7 @@ class Host {
     if (cell_) {
       earlier(cell_->deadline_ms);
       earlier(cell_->grace_ms);
+      earlier(cell_->again_ms);
     }
     for (const auto& job : execs_) {
       earlier(job->deadline_ms);
@@ -346,8 +350,10 @@ class Host {
     }
     if (job.grace_ms && *job.grace_ms <= now) {
       job.grace_ms.reset();
-      kill_everything();
+      job.again_ms.reset();
+      return kill_everything();
     }
+    if (job.again_ms && *job.again_ms <= now) interrupt_driver(job, now);
   }
 
   // ---- limits --------------------------------------------------------------------------------------------------
@@ -388,6 +394,12 @@ class Host {
     live_->kill_all();
   }
 
+  // Its whole process group; again and again, until the cell ends or its grace.
+  void interrupt_driver(Job& job, int64_t now) {
+    live_->signal(driver_pid_, SIGINT);
+    job.again_ms = now + kInterruptAgainMs;
+  }
+
   // By the gentle way where there is one.
   void ask_to_end(Job& job, Verdict verdict) {
     if (!job.forced) job.forced = verdict;
@@ -395,7 +407,7 @@ class Host {
     const int64_t now = clock_ms(CLOCK_MONOTONIC);
     if (job.program == 0) {
       if (job.grace_ms) return;
-      live_->signal(driver_pid_, SIGINT);
+      interrupt_driver(job, now);
       job.grace_ms = now + options_.grace.value;
     } else if (!job.exec) {
       kill_everything();
@@ -412,7 +424,7 @@ class Host {
     const int64_t now = clock_ms(CLOCK_MONOTONIC);
     if (!job.grace_ms) job.grace_ms = now + options_.grace.value;
     if (job.program == 0) {
-      live_->signal(driver_pid_, SIGINT);
+      interrupt_driver(job, now);
     } else if (const Program* program = find_program(job.program)) {
       live_->signal(program->pid, again ? SIGKILL : SIGINT);
       if (job.exec) job.grace_ms.reset();
@@ -746,7 +758,7 @@ class Host {
     if (program == nullptr || !cell_) return;
     drain(*program);
     Job& job = *cell_;
-    if (frame.type == DriverFrame::Type::done) return on_done(job, frame.body);
+    if (frame.type == DriverFrame::Type::done) return on_done(job, frame);
     note_output(job, frame);
     send_frames(session::frame(Json::object().set("type", "ack").set("seq", frames_.seq()).dump()));
   }
@@ -773,27 +785,20 @@ class Host {
       ++job.dropped;
       return;
     }
-    Json output = Json::object();
-    const char* type = frame.type == DriverFrame::Type::display ? "display_data" : frame.type == DriverFrame::Type::update ? "update_display_data" : "execute_result";
-    output.set("type", type).set("data", data);
-    output.set("metadata", frame.body.has("metadata") ? frame.body.at("metadata") : Json::object());
-    if (frame.body.at("display_id").is(Json::Kind::text)) output.set("display_id", frame.body.at("display_id"));
-    if (frame.type == DriverFrame::Type::result) output.set("execution_count", frame.body.at("execution_count").integer());
     job.segments.push_back({0, 0, 0, job.outputs.size()});
-    job.outputs.push_back(std::move(output));
+    job.outputs.push_back(output_json(frame));
   }
 
-  void on_done(Job& job, const Json& body) {
+  void on_done(Job& job, const DriverFrame& frame) {
+    const Json& body = frame.body;
     job.dropped += static_cast<uint64_t>(std::max<int64_t>(body.at("dropped").integer(), 0));
     execution_count_ = body.at("execution_count").integer();
     if (const Json& error = body.at("error"); error.is(Json::Kind::object)) {
       const std::string& traceback = error.at("traceback").text();
       if (!job.streams_inside) tell(job.client, Kind::err, traceback.ends_with('\n') ? traceback : traceback + "\n");
       append_tail(job.tail, traceback, kTail);
-      Json output = Json::object();
-      output.set("type", "error").set("name", error.at("name")).set("value", error.at("value")).set("traceback", traceback);
       job.segments.push_back({0, 0, 0, job.outputs.size()});
-      job.outputs.push_back(std::move(output));
+      job.outputs.push_back(error_output(frame));
     }
     Program& program = programs_[driver_id_];
     collect_denials(program);
@@ -1041,21 +1046,18 @@ class Host {
     return name;
   }
 
-  // The result of a run, and behind it what only cells have. Put together as text: the streams in it may be large.
+  // The result of a run, and behind it what only cells have.
   std::string result_text(const Job& job, const runtime::Report& report, bool driven, bool state_kept, const std::string& lost) const {
-    std::string text = runtime::result_json(report, job.streams_inside);
-    text.resize(text.rfind('}'));
-    while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
     const SessionRecord& record = entry_->record();
     Json more = Json::object();
     more.set("session", Json::object().set("id", record.id).set("name", record.name.empty() ? Json() : Json(record.name)));
     more.set("execution_count", driven && execution_count_ > 0 ? Json(execution_count_) : Json());
     more.set("state_kept", driven ? Json(state_kept) : Json()).set("state_note", lost.empty() ? Json() : Json(lost));
-    Json outputs = Json::array();
+    std::vector<std::string> outputs;
     size_t left = kOutputText;
     for (const Job::Segment& segment : job.segments) {
       if (segment.output != SIZE_MAX) {
-        outputs.add(job.outputs[segment.output]);
+        outputs.push_back(job.outputs[segment.output]);
         continue;
       }
       const std::string& kept = segment.stream == 1 ? report.outcome.out.kept : report.outcome.err.kept;
@@ -1065,10 +1067,10 @@ class Host {
       if (bytes.size() < segment.end - segment.begin) output.set("truncated", true);
       if (is_valid_utf8(bytes)) output.set("text", bytes);
       else output.set("base64", base64_encode(bytes));
-      outputs.add(std::move(output));
+      outputs.push_back(output.dump());
     }
-    more.set("outputs", std::move(outputs)).set("outputs_dropped", job.dropped);
-    return text + ",\n" + more.dump(2).substr(2) + "\n";
+    more.set("outputs_dropped", job.dropped);
+    return with_outputs(runtime::result_json(report, job.streams_inside), more, outputs);
   }
 
   // ---- clients -------------------------------------------------------------------------------------------------

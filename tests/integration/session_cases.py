@@ -739,3 +739,60 @@ def completion(t):
 def attach(t):
     s = Session(t)
     t.expect(t.sbx("session", "attach", "s", stdin=b"x = 20\nfor i in range(2):\n  print(i)\n\nx + 22\n"), out="0\n1\n42\n")
+
+
+# ---- one program's value ---------------------------------------------------------------------------------------------------
+
+@case("--eval tells the value of the last expression behind the output; None and a semicolon are none", needs="python")
+def eval_value(t):
+    run = lambda code, *more: t.sbx("run", "--lang", "python", *more, "-c", code)
+    t.expect(run("print('out'); 6 * 7", "--eval"), out="out\n42\n", err="")
+    t.expect(run("print('out'); 6 * 7"), out="out\n")
+    t.expect(run("None", "--eval"), out="")
+    t.expect(run("x = 5\nx;", "--eval"), out="")
+    t.expect(run("display('shown'); await __import__('asyncio').sleep(0, 'v')", "--eval"), out="'shown'\n'v'\n")
+    t.expect(t.sbx("run", "--eval", t.file("a.py", "import sys\nprint(sys.argv[1:], __name__)\nsys.stdin.read()"), "1", "2", stdin=b"in"),
+             out="['1', '2'] __main__\n'in'\n")
+    t.expect(t.sbx("run", "--eval", "--lang", "python", stdin=b"[1,\n2]"), out="[1, 2]\n")
+
+
+@case("--eval: the result has all forms of what was displayed, the error too", needs="python")
+def eval_result(t):
+    code = "print('o')\nclass R:\n    def _repr_html_(self): return '<b>r</b>'\n    def __repr__(self): return 'R'\ndisplay(R(), display_id='d')\nR()"
+    got = json.loads(t.expect(t.sbx("run", "--eval", "--json", "--lang", "python", "-c", code)).out)
+    t.equal([(o["type"], o["data"]) for o in got["outputs"]], [(kind, {"text/html": "<b>r</b>", "text/plain": "R"}) for kind in ("display_data", "execute_result")])
+    t.equal((got["stdout"]["data"], got["verdict"], got["exit_code"], got["outputs_dropped"]), ("o\n", "exited", 0, 0))
+    done = t.sbx("run", "--eval", "--json", "--lang", "python", "-c", "def f():\n    1/0\nf()")
+    got = json.loads(t.expect(done, status=1).out)
+    t.equal([(o["type"], o["name"]) for o in got["outputs"]], [("error", "ZeroDivisionError")])
+    t.match(got["stderr"]["data"], r'Traceback.*\n  File "/box/main.py", line 3, in <module>\n    f\(\)\n  File "/box/main.py", line 2, in f')
+    t.true("/run/sbx" not in got["stderr"]["data"], "the user's own lines only")
+
+
+@case("--eval: ends are those of a run: status, time, memory, a signal", needs="python")
+def eval_ends(t):
+    run = lambda code, *more: t.sbx("run", "--eval", *more, "--lang", "python", "-c", code)
+    t.expect(run("import sys; sys.exit(3)"), status=3)
+    t.expect(run("import os; os._exit(4)"), status=4)
+    t.expect(run("print('so far', flush=True)\nwhile True: pass", "--time", "500ms"), status=124, out="so far\n")
+    t.expect(run("import os; os.kill(os.getpid(), 9)"), status=137)
+    t.expect(run("1/0"), status=1, err=r"\nZeroDivisionError: division by zero\n")
+
+
+@case("--eval: other languages are refused, with those that have values", needs="bash")
+def eval_other_languages(t):
+    t.expect(t.sbx("run", "--eval", "--lang", "bash", "-c", "echo ran"), status=2, out="",
+             err='flag --eval: programs in "bash" have no last expression.*\n.*languages that have one: python')
+
+
+@case("--eval: frames that a program forges are not believed, and cost nobody but itself", needs="python")
+def eval_forged(t):
+    def forge(*frames):
+        code = ("import os\n"
+                "links = {n: os.readlink('/proc/self/fd/' + n) for n in os.listdir('/proc/self/fd') if os.path.lexists('/proc/self/fd/' + n)}\n"
+                "fd = next(int(n) for n, to in links.items() if to.startswith('socket:'))\n")
+        code += "".join(f"os.write(fd, b'%08x' % len({frame!r}) + {frame!r})\n" for frame in frames) + "'mine'"
+        return t.sbx("run", "--eval", "--lang", "python", "-c", code)
+    one = b'{"type":"result","cell":1,"token":"%s","seq":1,"data":{"text/plain":"forged"}}'
+    t.expect(forge(one % (b"0" * 32)), out="", err="is not believed: the driver broke its protocol: a frame that belongs to another cell")
+    t.expect(forge(b"[" * 5000), out="", err="is not believed")
