@@ -41,7 +41,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import harness  # noqa: E402
 import plot  # noqa: E402
 
-PARTS = ("start", "calls", "streams", "rate", "memory", "mounts")
+PARTS = ("start", "calls", "streams", "rate", "memory", "mounts", "warm")
 KIB = 1024
 
 
@@ -479,6 +479,38 @@ class Bench:
                  for i in range(len(samples["0"]))]
         # A mount costs the kernel microseconds: where the floor grew by less than can be told, so did the ratio.
         self.ratio_goal(what, pairs, lambda m: min(99.0, max(0.0, m["sbx400"] - m["sbx0"]) / max(0.02, m["floor400"] - m["floor0"])), 1.25)
+
+    # ---- sessions -------------------------------------------------------------------------------------------
+
+    def warm(self):
+        """From `sbx session start` to its id, where one waits that has imported modules."""
+        env = {**self.env, "XDG_RUNTIME_DIR": self.work}
+        run = {"stdin": subprocess.DEVNULL, "env": env, "cwd": "/", "timeout": 60}
+        found = subprocess.run(["python3", "-c", "import numpy, pandas"], stderr=subprocess.DEVNULL, **run).returncode == 0
+        preload = ["--preload", "numpy,pandas" if found else "decimal,sqlite3,asyncio"]
+
+        def look():
+            return json.loads(subprocess.run([self.sbx, "session", "ls", "--json"], stdout=subprocess.PIPE, check=True, **run).stdout)
+
+        def work():
+            spawner, rounds = Spawner(env), []
+            for _ in range(min(self.options.rounds, 60)):
+                end = time.monotonic() + 30
+                while not any(one["state"] == "warm" for one in look()):
+                    if time.monotonic() > end:
+                        raise RuntimeError("no warm session came")
+                    time.sleep(0.02)
+                rounds.append({"floor": spawner.run(self.floor + [self.true])[0], "warm": spawner.run([self.sbx, "session", "start", *preload])[0]})
+                if used := [one["id"] for one in look() if one["state"] == "idle"]:
+                    subprocess.run([self.sbx, "session", "stop", *used], **run)
+            return rounds
+
+        try:
+            subprocess.run([self.sbx, "session", "warm", *preload], stdout=subprocess.DEVNULL, check=True, **{**run, **self.identity.popen_arguments()})
+            rounds = as_identity(self.identity, work)
+        finally:
+            subprocess.run([self.sbx, "session", "stop", "--all"], stderr=subprocess.DEVNULL, **{**run, **self.identity.popen_arguments()})
+        self.ratio_goal("warm session: sbx session start / floor", rounds, lambda m: m["warm"] / m["floor"], 5, note=f"{preload[1]}; {medians(rounds)['warm']:.1f} ms, floor {medians(rounds)['floor']:.1f} ms")
 
     def scope(self):
         if self.identity.label == "user" and not os.path.exists(f"/run/user/{self.identity.uid}/bus"):

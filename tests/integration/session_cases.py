@@ -592,6 +592,11 @@ def forged(t):
         t.expect(got, status=137, verdict="killed", err="state was lost")
         t.match(got.errors, "broke its protocol")
         t.equal(got.result["state_kept"], False)
+    # All is right but the token. (A cell's number is the host's: ten came before.)
+    shown = '{"type":"display","cell":12,"token":"%s","seq":1,"data":{"text/plain":"forged"}}' % ("0" * 32)
+    for text in (frame(done % (11, "0" * 32)), frame(shown)):
+        got = s.run(FORGE.format(frame=text), result=True)
+        t.expect(got, status=137, verdict="killed", out="", err="belongs to another cell")
     t.expect(s.run("2"), out="2\n")
 
 
