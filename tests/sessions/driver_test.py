@@ -855,8 +855,8 @@ def bash_traps_belong_to_the_session(bash):
 
 def bash_keeps_options_out_of_its_own_work(bash):
     with start_bash(bash) as driver:
-        driver.run("set -x; IFS=0123456789abcdef; set -f; shopt -s nocasematch extglob; GLOBIGNORE='*'")
-        text = said(driver, "echo traced", "err")[0]
+        driver.run("IFS=0123456789abcdef; set -f; shopt -s nocasematch extglob; GLOBIGNORE='*'")
+        text = said(driver, "set -x; echo traced", "err")[0]
         assert text.replace("+", "").strip().startswith("echo traced") and "__sbx" not in text, text
         driver.run("set +x; unset IFS")
         for option in ("set -o posix", "set +o posix", "set -u", "set -o noclobber", "set -v", "set +v", "shopt -s lastpipe", "set -a", "set -E -T", "LC_ALL=C", "LANG=",
