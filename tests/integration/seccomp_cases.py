@@ -88,7 +88,7 @@ def flood(t):
     t.true(len(done.errors.splitlines()) < 12, f"{len(done.errors.splitlines())} lines")
 
 
-@case("a flood is answered at a pace that costs sbx little: its CPU time stays far below the run's wall time", needs="python", seconds=60)
+@case("a flood is answered at a pace that costs sbx little: its CPU time stays far below the run's wall time", needs="python", seconds=60, alone=True)
 def flood_pays(t):
     began = os.times()
     # Beyond the answers that are free.
