@@ -53,7 +53,7 @@ def own_extension(t):
     t.expect(t.sbx("run", "x.py"), out="42\n")
 
 
-@case("every language names its package, found or not, and asking again is quick")
+@case("every language names its package, found or not, and asking again is quick", seconds=90)
 def listed(t):
     first = t.sbx("langs", "--json")
     t.expect(first)
