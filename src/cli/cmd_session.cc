@@ -99,6 +99,7 @@ Result<std::vector<SessionRecord>> chosen(const SessionPlace& place, const std::
   if (all) return place.list();
   if (words.empty()) return Error(ErrorKind::usage, "which session?").with_hint("give an id or a name; sbx session ls lists them");
   std::vector<SessionRecord> records;
+  records.reserve(words.size());
   for (const std::string& word : words) records.push_back(SBX_TRY(place.find(word)));
   return records;
 }

@@ -58,12 +58,7 @@ void Log::write(LogLevel level, const std::string& text, const Where& where) con
   std::string line = colours_ ? kColours[index] : "";
   line += std::string("[") + kLetters[index] + "][" + now() + "]";
   if (level != LogLevel::info) {
-    // The name alone, without result and parameters.
-    std::string name = where.function_name();
-    name = name.substr(0, name.find('('));
-    const size_t blank = name.find_last_of(" :*&");
-    if (blank != std::string::npos) name = name.substr(blank + 1);
-    line += "[" + std::to_string(::getpid()) + "] " + name + "():" + std::to_string(where.line());
+    line += "[" + std::to_string(::getpid()) + "] " + where.function + "():" + std::to_string(where.line);
   }
   line += " " + printable(text, size_t{4096}) + (colours_ ? "\033[0m" : "") + "\n";
   (void)sys::write_all(fd_.get(), line);

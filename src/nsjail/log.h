@@ -2,7 +2,6 @@
 // goes to a descriptor of its own, never to what the program inside has.
 #pragma once
 
-#include <source_location>
 #include <string>
 
 #include "base/error.h"
@@ -11,6 +10,13 @@
 
 namespace sbx::nsjail {
 
+// Where a line of the log comes from: std::source_location, which clang 14 cannot read from g++ 12's library.
+struct Where {
+  const char* function = "";
+  unsigned line = 0;
+  static constexpr Where current(const char* function = __builtin_FUNCTION(), unsigned line = __builtin_LINE()) { return {function, line}; }
+};
+
 class Log {
  public:
   Log();  // to descriptor 2, level INFO
@@ -18,7 +24,6 @@ class Log {
   // What the configuration asks for. A file that cannot be opened is a warning, and descriptor 2 is used.
   void configure(const Config& config);
 
-  using Where = std::source_location;
   void debug(const std::string& text, const Where& where = Where::current()) const { write(LogLevel::debug, text, where); }
   void info(const std::string& text) const { write(LogLevel::info, text, {}); }
   void warning(const std::string& text, const Where& where = Where::current()) const { write(LogLevel::warning, text, where); }

@@ -52,6 +52,7 @@ Status run_helper(const std::string& name, pid_t pid, const std::vector<IdRange>
     words.push_back(std::to_string(range.count));
   }
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   const pid_t helper = ::fork();

@@ -335,6 +335,7 @@ bool Parser::architecture(unsigned& bits) {
     return true;
   }
   std::vector<std::string> names;
+  names.reserve(std::size(kArchitectures));
   for (const ArchitectureName& known : kArchitectures) names.emplace_back(known.name);
   return fail(place, "there is no architecture " + quoted(name), "known: " + join(names, ", "));
 }

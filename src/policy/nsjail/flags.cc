@@ -161,6 +161,7 @@ class Reader {
     std::vector<std::string> copies{"nsjail"};
     copies.insert(copies.end(), words.begin(), words.end());
     std::vector<char*> pointers;
+    pointers.reserve(copies.size() + 1);
     for (std::string& word : copies) pointers.push_back(word.data());
     pointers.push_back(nullptr);
     const int count = static_cast<int>(copies.size());
