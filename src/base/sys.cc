@@ -2,6 +2,7 @@
 
 #include <linux/openat2.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -69,6 +70,48 @@ Result<UniqueFd> memfd_create(const char* name, unsigned flags) {
   const int fd = ::memfd_create(name, flags | MFD_CLOEXEC);
   if (fd < 0) return Error::from_errno(errno, "create a memory file");
   return UniqueFd(fd);
+}
+
+Result<Directory> list(int dirfd) {
+  UniqueFd own = SBX_TRY(openat(dirfd, ".", O_RDONLY | O_DIRECTORY));
+  Directory stream(::fdopendir(own.get()));
+  if (stream == nullptr) return Error::from_errno(errno, "read a directory");
+  (void)own.release();  // closedir closes it
+  return stream;
+}
+
+Result<size_t> send_with_fds(int socket, std::string_view bytes, std::span<const int> fds, int flags) {
+  if (fds.size() > kMostSentFds) return Error::from_errno(EINVAL, "send so many descriptors");
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMostSentFds)] = {};
+  iovec text{const_cast<char*>(bytes.data()), bytes.size()};
+  msghdr message{};
+  message.msg_iov = &text;
+  message.msg_iovlen = 1;
+  if (!fds.empty()) {
+    message.msg_control = control;
+    message.msg_controllen = CMSG_SPACE(fds.size_bytes());
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(fds.size_bytes());
+    std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
+  }
+  const ssize_t sent = ::sendmsg(socket, &message, MSG_NOSIGNAL | flags);
+  if (sent < 0) return Error::from_errno(errno, "send a message");
+  return static_cast<size_t>(sent);
+}
+
+Result<std::string> random_hex(size_t bytes) {
+  unsigned char random[256];
+  if (bytes > sizeof random) return Error::from_errno(EINVAL, "get so many random bytes");
+  if (::getrandom(random, bytes, 0) != static_cast<ssize_t>(bytes)) return Error::from_errno(errno, "get random bytes");
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (size_t i = 0; i < bytes; ++i) {
+    text += kDigits[random[i] >> 4];
+    text += kDigits[random[i] & 15];
+  }
+  return text;
 }
 
 Result<struct stat> fstat(int fd) {

@@ -2,12 +2,14 @@
 // error. For the supervisor only; the child between clone and exec uses base/raw_sys.h.
 #pragma once
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,6 +35,13 @@ Result<Pipe> pipe(int flags = 0);
 Result<std::array<UniqueFd, 2>> socketpair(int type);
 Result<UniqueFd> memfd_create(const char* name, unsigned flags = 0);
 
+struct DirectoryCloser {
+  void operator()(DIR* directory) const { ::closedir(directory); }
+};
+using Directory = std::unique_ptr<DIR, DirectoryCloser>;
+// readdir(3) over what dirfd is open on, by a description of its own: neither end of it moves the caller's offset.
+Result<Directory> list(int dirfd);
+
 Result<struct stat> fstat(int fd);
 Result<struct stat> stat(const std::string& path);    // follows links
 Result<struct stat> lstat(const std::string& path);
@@ -42,6 +51,12 @@ Result<std::string> readlinkat(int dirfd, const std::string& path);
 // Canonical absolute path (realpath(3)).
 Result<std::string> realpath(const std::string& path);
 Result<std::string> getcwd();
+
+// sendmsg(2) with SCM_RIGHTS, at most kMostSentFds; SIGPIPE is never raised. Returns the bytes that were taken.
+inline constexpr size_t kMostSentFds = 16;
+Result<size_t> send_with_fds(int socket, std::string_view bytes, std::span<const int> fds, int flags = 0);
+// So many bytes of getrandom(2), at most 256, as lower-case hexadecimal digits.
+Result<std::string> random_hex(size_t bytes);
 
 Result<size_t> read(int fd, void* buffer, size_t size);  // 0 at end of file
 Result<size_t> write(int fd, const void* buffer, size_t size);

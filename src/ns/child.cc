@@ -1313,6 +1313,30 @@ long bring_loopback_up() noexcept {
   return up;
 }
 
+namespace {
+
+// What the caller's process held: its umask, and its words where anyone inside could read them.
+void forget_caller(const ChildPlan& plan) noexcept {
+  call(SYS_umask, 0);
+  for (size_t i = 0; i < plan.wipe_size; ++i) {
+    plan.wipe[i] = '\0';
+    __asm__ volatile("" ::: "memory");
+  }
+}
+
+void set_host(const ChildPlan& plan) noexcept {
+  if (plan.hostname != nullptr) {
+    enter(plan, Stage::host_name);
+    must(plan, call(SYS_sethostname, plan.hostname, plan.hostname_size));
+  }
+  if (plan.loopback) {
+    enter(plan, Stage::loopback);
+    must(plan, bring_loopback_up());
+  }
+}
+
+}  // namespace
+
 [[noreturn]] void run_child(const ChildPlan& plan) noexcept {
   const uint64_t all = ~uint64_t{0};
   call(SYS_rt_sigprocmask, SIG_SETMASK, &all, nullptr, 8);
@@ -1320,11 +1344,7 @@ long bring_loopback_up() noexcept {
   const KernelSigaction action{};
   call(SYS_rt_sigaction, SIGCHLD, &action, nullptr, 8);
   call(SYS_close, plan.hold_write);
-  call(SYS_umask, 0);
-  for (size_t i = 0; i < plan.wipe_size; ++i) {
-    plan.wipe[i] = '\0';
-    __asm__ volatile("" ::: "memory");
-  }
+  forget_caller(plan);
   if (plan.network_namespace) make_network(plan);
   wait_for_supervisor(plan);
   enter_cgroup(plan);
@@ -1342,14 +1362,7 @@ long bring_loopback_up() noexcept {
     attr.attr_set = SBX_MOUNT_ATTR_RDONLY;
     must(plan, call(SYS_mount_setattr, AT_FDCWD, "/", 0, &attr, sizeof attr));
   }
-  if (plan.hostname != nullptr) {
-    enter(plan, Stage::host_name);
-    must(plan, call(SYS_sethostname, plan.hostname, plan.hostname_size));
-  }
-  if (plan.loopback) {
-    enter(plan, Stage::loopback);
-    must(plan, bring_loopback_up());
-  }
+  set_host(plan);
 
   int master = -1;
   const int slave = plan.open_terminal ? open_terminal(plan, master) : -1;
@@ -1375,23 +1388,12 @@ long bring_loopback_up() noexcept {
   const uint64_t all = ~uint64_t{0};
   call(SYS_rt_sigprocmask, SIG_SETMASK, &all, nullptr, 8);
   if (plan.hold_write >= 0) call(SYS_close, plan.hold_write);
-  call(SYS_umask, 0);
-  for (size_t i = 0; i < plan.wipe_size; ++i) {
-    plan.wipe[i] = '\0';
-    __asm__ volatile("" ::: "memory");
-  }
+  forget_caller(plan);
   wait_for_supervisor(plan);
   enter_cgroup(plan);
   take_identity(plan);
   change_root(plan);
-  if (plan.hostname != nullptr) {
-    enter(plan, Stage::host_name);
-    must(plan, call(SYS_sethostname, plan.hostname, plan.hostname_size));
-  }
-  if (plan.loopback) {
-    enter(plan, Stage::loopback);
-    must(plan, bring_loopback_up());
-  }
+  set_host(plan);
   connect_streams(plan, -1);
   enter(plan, Stage::working_directory);
   must(plan, call(SYS_chdir, plan.working_directory));

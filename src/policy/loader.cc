@@ -42,15 +42,11 @@ std::string stem_of(std::string_view path) {
   return name.substr(0, name.size() - kSuffix.size());
 }
 
-struct CloseDirectory {
-  void operator()(DIR* directory) const { closedir(directory); }
-};
-
 // Names of the *.toml files of a folder, sorted; none when the folder does not exist or cannot be read.
 std::vector<std::string> toml_files(const std::string& folder) {
   std::vector<std::string> names;
   if (folder.empty()) return names;
-  const std::unique_ptr<DIR, CloseDirectory> directory(opendir(folder.c_str()));
+  const sys::Directory directory(opendir(folder.c_str()));
   if (directory == nullptr) return names;
   while (const dirent* entry = readdir(directory.get()))
     if (!stem_of(entry->d_name).empty()) names.emplace_back(entry->d_name);
@@ -169,7 +165,7 @@ void expand_root(PolicyLayer& layer) {
       continue;
     }
     layer.whole_host = root->origin;
-    const std::unique_ptr<DIR, CloseDirectory> directory(opendir("/"));
+    const sys::Directory directory(opendir("/"));
     std::set<std::string> names;
     while (const dirent* entry = directory == nullptr ? nullptr : readdir(directory.get())) names.insert(entry->d_name);
     for (const std::string& name : names) {

@@ -48,10 +48,6 @@ Result<Manifest> parse_manifest(std::string_view text, const std::string& name) 
   return manifest;
 }
 
-struct CloseDirectory {
-  void operator()(DIR* directory) const { closedir(directory); }
-};
-
 class Expander {
  public:
   Expander(std::span<const Entry> entries, const std::string& name, const std::string& root)
@@ -93,7 +89,7 @@ class Expander {
     const auto [place, fresh] = listings_.try_emplace(folder);
     Listing& listed = place->second;
     if (!fresh) return listed.names;
-    const std::unique_ptr<DIR, CloseDirectory> directory(opendir((root_ + folder).c_str()));
+    const sys::Directory directory(opendir((root_ + folder).c_str()));
     if (directory == nullptr) return listed.names;
     listed.text.reserve(4096);
     while (const dirent* entry = readdir(directory.get())) {

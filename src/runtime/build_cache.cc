@@ -25,19 +25,6 @@ constexpr size_t kMostProducts = 4096;
 constexpr size_t kDeepest = 64;
 constexpr std::string_view kHead = "sbx-build 1";
 
-struct DirCloser {
-  void operator()(DIR* directory) const { ::closedir(directory); }
-};
-using Directory = std::unique_ptr<DIR, DirCloser>;
-
-Directory list(int dirfd) {
-  auto copy = sys::openat(dirfd, ".", O_RDONLY | O_DIRECTORY);
-  if (!copy.ok()) return nullptr;
-  Directory stream(::fdopendir(copy.value().get()));
-  if (stream != nullptr) (void)copy.value().release();  // closedir closes it
-  return stream;
-}
-
 bool is_dots(const std::string& name) { return name == "." || name == ".."; }
 
 int64_t nanos(const struct timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
@@ -89,10 +76,10 @@ class Watcher {
     if (!S_ISDIR(info.st_mode) || (is_link && depth > 0)) return true;
     const auto directory = sys::openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
     if (!directory.ok()) return directory.error().errnum() == EACCES;  // neither can the compiler, which has our rights
-    const Directory stream = list(directory.value().get());
-    if (stream == nullptr) return false;
+    const Result<sys::Directory> stream = sys::list(directory.value().get());
+    if (!stream.ok()) return false;
     std::vector<std::string> names;
-    while (const dirent* entry = ::readdir(stream.get())) {
+    while (const dirent* entry = ::readdir(stream.value().get())) {
       if (!is_dots(entry->d_name)) names.emplace_back(entry->d_name);
       if (names.size() > left_) return false;
     }
@@ -123,8 +110,8 @@ std::optional<UniqueFd> open_cache(const std::string& cache_directory) {
 void remove_entry(int cache, const std::string& name) {
   auto entry = sys::openat(cache, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   if (!entry.ok()) return;
-  if (const Directory stream = list(entry.value().get()); stream != nullptr) {
-    while (const dirent* file = ::readdir(stream.get())) {
+  if (const Result<sys::Directory> stream = sys::list(entry.value().get()); stream.ok()) {
+    while (const dirent* file = ::readdir(stream.value().get())) {
       if (!is_dots(file->d_name)) (void)::unlinkat(entry.value().get(), file->d_name, 0);
     }
   }
@@ -140,10 +127,10 @@ void make_room(int cache, uint64_t wanted) {
     uint64_t bytes;
   };
   std::vector<Entry> entries;
-  const Directory stream = list(cache);
-  if (stream == nullptr) return;
+  const Result<sys::Directory> stream = sys::list(cache);
+  if (!stream.ok()) return;
   uint64_t bytes = wanted;
-  while (const dirent* item = ::readdir(stream.get())) {
+  while (const dirent* item = ::readdir(stream.value().get())) {
     const std::string name = item->d_name;
     if (is_dots(name)) continue;
     auto entry = sys::openat(cache, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
@@ -151,8 +138,8 @@ void make_room(int cache, uint64_t wanted) {
     const auto info = sys::fstat(entry.value().get());
     if (!info.ok()) continue;
     uint64_t size = 0;
-    const Directory files = list(entry.value().get());
-    while (const dirent* file = files == nullptr ? nullptr : ::readdir(files.get())) {
+    const Result<sys::Directory> files = sys::list(entry.value().get());
+    while (const dirent* file = files.ok() ? ::readdir(files.value().get()) : nullptr) {
       const auto of = sys::fstatat(entry.value().get(), file->d_name, AT_SYMLINK_NOFOLLOW);
       if (of.ok() && S_ISREG(of.value().st_mode)) size += static_cast<uint64_t>(of.value().st_size);
     }

@@ -156,12 +156,9 @@ std::vector<std::string> stale_leaves(int directory, unsigned ours) {
   // The links of a cgroup's directory are its children and two: most often there are no children but our own.
   struct stat info {};
   if (::fstat(directory, &info) == 0 && info.st_nlink <= 2 + ours) return names;
-  Result<UniqueFd> listing = sys::openat(directory, ".", O_RDONLY | O_DIRECTORY);
+  const Result<sys::Directory> listing = sys::list(directory);
   if (!listing.ok()) return names;
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(listing.value().get()), ::closedir);
-  if (stream == nullptr) return names;
-  listing.value().release();
-  while (const dirent* entry = ::readdir(stream.get())) {
+  while (const dirent* entry = ::readdir(listing.value().get())) {
     if (entry->d_type == DT_DIR && is_stale_leaf(entry->d_name)) names.emplace_back(entry->d_name);
   }
   return names;

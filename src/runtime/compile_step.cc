@@ -114,10 +114,7 @@ void remember(const BuildInput& input, const BuildMemory& memory, const CompileR
 
 Status collect_products(int directory, const std::string& prefix, size_t depth, uint64_t& budget,
                         std::vector<Product>& products) {
-  UniqueFd listing = SBX_TRY(sys::openat(directory, ".", O_RDONLY | O_DIRECTORY));
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(listing.get()), ::closedir);
-  if (stream == nullptr) return Error::from_errno(errno, "read the build directory");
-  listing.release();
+  const sys::Directory stream = SBX_TRY(sys::list(directory));
   while (const dirent* entry = ::readdir(stream.get())) {
     const std::string name = entry->d_name;
     if (name == "." || name == "..") continue;

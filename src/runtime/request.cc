@@ -172,6 +172,8 @@ class Execution {
   Result<std::map<std::string, Toolchain>> find_used(const RunnerSpec& runner, const ProbeRunner& probe) const;
   Result<FoundTools> find_tools(const RunnerSpec& runner, const ProbeRunner& probe) const;
   ToolchainRequest toolchain_request(const RunnerSpec* runner) const;
+  void add_tool_and_files(std::vector<FsOp>& extra) const;
+  StepValues step_values() const;
   std::string cache_directory() const;
   // `last`: no further one is made, and it takes the view of files with it.
   Result<SandboxSpec> make_spec(const Step& step, std::vector<FsOp> extra, bool compiling, bool last = false);
@@ -1216,8 +1218,7 @@ Result<bool> Execution::compile(const StepValues& values, Report& report, std::v
   step.environment = SBX_TRY(expand_environment(runner.compile->environment, own, runner.origin));
   // What the compiler makes goes to the build directory; the workspace it only reads.
   std::vector<FsOp> extra = read_only_view(shared_);
-  extra.insert(extra.end(), tool_mounts_.begin(), tool_mounts_.end());
-  extra.insert(extra.end(), placed_.begin(), placed_.end());
+  add_tool_and_files(extra);
   extra.emplace_back(PrivateDirOp{kBuildDirectory, 0755});
   const SandboxSpec spec = SBX_TRY(make_spec(step, std::move(extra), true));
   note_spec(spec);
@@ -1504,8 +1505,7 @@ Result<Report> Execution::run() {
     SBX_TRY(chosen);
     lap("command");
     report.tool = toolchain_.executable;
-    extra.insert(extra.end(), tool_mounts_.begin(), tool_mounts_.end());
-    extra.insert(extra.end(), placed_.begin(), placed_.end());
+    add_tool_and_files(extra);
     return run_step(command_, std::move(extra), std::move(report));
   }
 
@@ -1518,17 +1518,10 @@ Result<Report> Execution::run() {
   report.language = runner.name;
   report.tool = toolchain_.executable;
   report.tool_version = toolchain_.version;
-  extra.insert(extra.end(), tool_mounts_.begin(), tool_mounts_.end());
-  extra.insert(extra.end(), placed_.begin(), placed_.end());
+  add_tool_and_files(extra);
 
-  StepValues values;
-  values.tool = toolchain_.executable;
-  values.tool_directory = tool_directory(runner, toolchain_);
-  values.tools = tools_;
-  values.source = source_;
+  StepValues values = step_values();
   values.sources = sources_;
-  values.memory = limit_of<Bytes>("limits.memory");
-  values.cpus_milli = limit_of<uint64_t>("limits.cpus");
   values.output = join_path(kBuildDirectory, output_name(base_name(source_)));
   values.arguments = request_.arguments;
   values.flags = request_.compile_flags;
@@ -1587,6 +1580,23 @@ Result<Inspection> Execution::inspect() {
 
 // ---- sessions --------------------------------------------------------------------------------------------------
 
+void Execution::add_tool_and_files(std::vector<FsOp>& extra) const {
+  extra.insert(extra.end(), tool_mounts_.begin(), tool_mounts_.end());
+  extra.insert(extra.end(), placed_.begin(), placed_.end());
+}
+
+// What does not depend on the step.
+StepValues Execution::step_values() const {
+  StepValues values;
+  values.tool = toolchain_.executable;
+  values.tool_directory = tool_directory(*language_.runner, toolchain_);
+  values.tools = tools_;
+  values.source = source_;
+  values.memory = limit_of<Bytes>("limits.memory");
+  values.cpus_milli = limit_of<uint64_t>("limits.cpus");
+  return values;
+}
+
 Status Execution::prepare_session(const DriverOf& driver_of) {
   SBX_TRY(check_requirements());
   cgroup_choice_.emplace(CgroupChoice::begin(cgroup_wish(request_, facts_)));
@@ -1613,15 +1623,8 @@ Status Execution::prepare_session(const DriverOf& driver_of) {
   const RunnerSpec& runner = *language_.runner;
   source_ = join_path(workspace_.empty() ? kBoxDirectory : kSourceDirectory, runner.source_name);
   std::vector<FsOp> extra = shared_;
-  extra.insert(extra.end(), tool_mounts_.begin(), tool_mounts_.end());
-  extra.insert(extra.end(), placed_.begin(), placed_.end());
-  StepValues values;
-  values.tool = toolchain_.executable;
-  values.tool_directory = tool_directory(runner, toolchain_);
-  values.tools = tools_;
-  values.memory = limit_of<Bytes>("limits.memory");
-  values.cpus_milli = limit_of<uint64_t>("limits.cpus");
-  values.source = source_;
+  add_tool_and_files(extra);
+  const StepValues values = step_values();
   Step step{{"true"}, "true", {}};
   if (const std::optional<SessionDriver> driver = driver_of(runner.name)) {
     session_driver_ = true;
@@ -1644,14 +1647,8 @@ Result<std::vector<CellStep>> Execution::cell_steps(const std::vector<std::strin
   if (runner.has_hook(RunnerHook::jvm_main_class) || runner.has_hook(RunnerHook::java_source_name)) {
     return Error(ErrorKind::unsupported, runner.title + " has no cells: its programs are run one by one").with_hint("sbx run FILE");
   }
-  StepValues values;
-  values.tool = toolchain_.executable;
-  values.tool_directory = tool_directory(runner, toolchain_);
-  values.tools = tools_;
-  values.source = source_;
+  StepValues values = step_values();
   values.sources = {source_};
-  values.memory = limit_of<Bytes>("limits.memory");
-  values.cpus_milli = limit_of<uint64_t>("limits.cpus");
   values.output = join_path(kBuildDirectory, output_name(base_name(source_)));
   values.arguments = arguments;
   values.flags = request_.compile_flags;

@@ -790,21 +790,9 @@ class Live final : public LiveSandbox {
   }
 
   Status send(const ns::SpawnCommand& command, const std::vector<int>& fds) const {
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * (ns::kSpawnFds + ns::kMaxExtra))] = {};
-    iovec text{const_cast<ns::SpawnCommand*>(&command), sizeof command};
-    msghdr message{};
-    message.msg_iov = &text;
-    message.msg_iovlen = 1;
-    if (!fds.empty()) {
-      message.msg_control = control;
-      message.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
-      cmsghdr* const header = CMSG_FIRSTHDR(&message);
-      header->cmsg_level = SOL_SOCKET;
-      header->cmsg_type = SCM_RIGHTS;
-      header->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
-      std::memcpy(CMSG_DATA(header), fds.data(), fds.size() * sizeof(int));
-    }
-    if (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL) < 0) return Error::from_errno(errno, "ask the sandbox's init");
+    static_assert(ns::kSpawnFds + ns::kMaxExtra <= sys::kMostSentFds);
+    const std::string_view bytes(reinterpret_cast<const char*>(&command), sizeof command);
+    if (Result<size_t> sent = sys::send_with_fds(socket_.get(), bytes, fds); !sent.ok()) return Error::from_errno(sent.error().errnum(), "ask the sandbox's init");
     return {};
   }
 

@@ -48,16 +48,12 @@ std::optional<std::string> load(const std::string& cache_directory, const std::s
 
 // Old answers are cheap to find again; the cache is emptied when it has grown out of all proportion.
 void empty_when_full(int directory) {
-  auto copy = sys::openat(directory, ".", O_RDONLY | O_DIRECTORY);
-  if (!copy.ok()) return;
-  DIR* stream = ::fdopendir(copy.value().get());
-  if (stream == nullptr) return;
-  (void)copy.value().release();  // closedir closes it
+  const Result<sys::Directory> listing = sys::list(directory);
+  if (!listing.ok()) return;
   std::vector<std::string> names;
-  while (const dirent* entry = ::readdir(stream)) {
+  while (const dirent* entry = ::readdir(listing.value().get())) {
     if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
   }
-  ::closedir(stream);
   if (names.size() < kMaxEntries) return;
   for (const std::string& name : names) (void)::unlinkat(directory, name.c_str(), 0);  // another run may do it too
 }

@@ -29,17 +29,9 @@ struct Level {
   size_t next = 0;
 };
 
-struct DirCloser {
-  void operator()(DIR* directory) const { ::closedir(directory); }
-};
-
 // All names in the directory, sorted, at most `budget`; *cut tells that there were more.
 Result<std::vector<std::string>> read_names(int fd, size_t budget, bool* cut) {
-  // A second description: readdir's offset must not be shared with the caller's.
-  UniqueFd copy = SBX_TRY(sys::openat(fd, ".", kDirectoryFlags));
-  std::unique_ptr<DIR, DirCloser> directory(::fdopendir(copy.get()));
-  if (directory == nullptr) return Error::from_errno(errno, "read a directory");
-  copy.release();  // the DIR owns it now
+  const sys::Directory directory = SBX_TRY(sys::list(fd));
   std::vector<std::string> names;
   for (;;) {
     errno = 0;

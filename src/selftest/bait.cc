@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -27,18 +26,6 @@ constexpr int kBacklog = 64;
 constexpr int kInheritedFd = 50;  // from here on; low numbers are the tools' own
 constexpr size_t kProgramLimit = size_t{256} << 20;
 constexpr const char* kInDirectory[] = {"/secret", "/socket", "/open/written"};
-
-Result<std::string> make_token() {
-  unsigned char bytes[6];
-  if (::getrandom(bytes, sizeof bytes, 0) != static_cast<ssize_t>(sizeof bytes)) return Error::from_errno(errno, "get random bytes");
-  constexpr char kHex[] = "0123456789abcdef";
-  std::string token;
-  for (const unsigned char byte : bytes) {
-    token += kHex[byte >> 4];
-    token += kHex[byte & 15];
-  }
-  return token;
-}
 
 Result<std::string> make_directory(const std::string& parent) {
   std::string path = parent + "/sbx-selftest-XXXXXX";
@@ -113,7 +100,7 @@ Result<Bait> read_bait(std::string_view word) {
 Result<BaitOwner> BaitOwner::lay(const std::string& home) {
   BaitOwner owner;
   Bait& bait = owner.bait_;
-  bait.token = SBX_TRY(make_token());
+  bait.token = SBX_TRY(sys::random_hex(6));
   bait.home = home.find('\t') == std::string::npos ? home : "";
   bait.home_identity = identity_of(bait.home);
   bait.directory = SBX_TRY(make_directory("/tmp"));

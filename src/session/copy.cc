@@ -58,18 +58,14 @@ struct Side {
   }
   std::vector<std::string> names(int directory, size_t limit) const {
     std::vector<std::string> found;
-    Result<UniqueFd> again = open(directory, ".", O_RDONLY | O_DIRECTORY);
-    if (!again.ok()) return found;
-    DIR* const stream = ::fdopendir(again.value().get());
-    if (stream == nullptr) return found;
-    (void)again.value().release();
-    while (const dirent* entry = ::readdir(stream)) {
+    const Result<sys::Directory> stream = sys::list(directory);
+    if (!stream.ok()) return found;
+    while (const dirent* entry = ::readdir(stream.value().get())) {
       const std::string_view name = entry->d_name;
       if (name == "." || name == "..") continue;
       if (found.size() >= limit) break;
       found.emplace_back(name);
     }
-    ::closedir(stream);
     std::sort(found.begin(), found.end());
     return found;
   }

@@ -1,11 +1,10 @@
 #include "session/driver.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <utility>
 
+#include "base/sys.h"
 #include "base/text.h"
 #include "policy/loader.h"
 
@@ -100,16 +99,7 @@ Result<runtime::SessionDriver> evaluator_of(const std::string& language, const s
       .with_hint("languages that have one: " + join(possible, ", ") + "; leave --eval out for the others");
 }
 
-Result<std::string> make_token() {
-  unsigned char bytes[16];
-  if (::getrandom(bytes, sizeof bytes, 0) != static_cast<ssize_t>(sizeof bytes)) return Error::from_errno(errno, "ask for randomness");
-  std::string token;
-  for (const unsigned char byte : bytes) {
-    token += kHex[byte >> 4];
-    token += kHex[byte & 15];
-  }
-  return token;
-}
+Result<std::string> make_token() { return sys::random_hex(16); }
 
 std::string frame(std::string_view body) {
   std::string text(kDigits, '0');

@@ -1341,19 +1341,8 @@ class Host {
   void send_root(uint64_t id, Client& client) {
     const std::string text = encode(Kind::descriptor, "");
     const int fd = live_->root_fd();
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    iovec bytes{const_cast<char*>(text.data()), text.size()};
-    msghdr message{};
-    message.msg_iov = &bytes;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-    if (::sendmsg(client.fd.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) != static_cast<ssize_t>(text.size())) return lose_client(id);
+    const Result<size_t> sent = sys::send_with_fds(client.fd.get(), text, std::span(&fd, 1), MSG_DONTWAIT);
+    if (!sent.ok() || sent.value() != text.size()) return lose_client(id);
     reply(id, Json::object().set("uid", static_cast<int64_t>(live_->host_uid())).set("gid", static_cast<int64_t>(live_->host_gid()))
                   .set("directory", ground_.spec().working_directory));
   }

@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -25,18 +24,6 @@ constexpr size_t kMaxRecord = 4096;
 
 bool is_id(std::string_view word) {
   return word.size() == kIdDigits && word.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
-
-Result<std::string> make_id() {
-  unsigned char bytes[kIdDigits / 2];
-  if (::getrandom(bytes, sizeof bytes, 0) != static_cast<ssize_t>(sizeof bytes)) return Error::from_errno(errno, "ask for randomness");
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string id;
-  for (const unsigned char byte : bytes) {
-    id += kDigits[byte >> 4];
-    id += kDigits[byte & 15];
-  }
-  return id;
 }
 
 bool is_private_directory(int fd) {
@@ -118,16 +105,12 @@ Result<UniqueFd> SessionPlace::hold() const {
 
 std::vector<std::string> SessionPlace::ids() const {
   std::vector<std::string> found;
-  Result<UniqueFd> again = sys::openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY);
-  if (!again.ok()) return found;
-  DIR* directory = ::fdopendir(again.value().get());
-  if (directory == nullptr) return found;
-  (void)again.value().release();
-  while (const dirent* entry = ::readdir(directory)) {
+  const Result<sys::Directory> listing = sys::list(directory_.get());
+  if (!listing.ok()) return found;
+  while (const dirent* entry = ::readdir(listing.value().get())) {
     const std::string_view name = entry->d_name;
     if (name.ends_with(".lock") && is_id(name.substr(0, name.size() - 5))) found.emplace_back(name.substr(0, kIdDigits));
   }
-  ::closedir(directory);
   return found;
 }
 
@@ -225,7 +208,7 @@ Result<SessionPlace::Entry> SessionPlace::add(const std::string& name, const std
   SBX_TRY(check_free(name));
   Entry entry;
   SessionRecord& record = entry.record_;
-  record.id = SBX_TRY(make_id());
+  record.id = SBX_TRY(sys::random_hex(kIdDigits / 2));
   record.name = name;
   record.language = language;
   record.pid = ::getpid();
