@@ -196,7 +196,8 @@ Result<Place> place_inside(const Inside& inside, const std::string& path, bool e
   Result<UniqueFd> parent = open_inside(inside.root, dir_name(clean), O_RDONLY | O_DIRECTORY);
   if (!parent.ok()) return missing(path, parent.error().errnum());
   const std::string own = base_name(clean);
-  if (own.empty() || own == "." || own == "..") return Error(ErrorKind::usage, quoted_path(path) + " names no file");
+  // Of "/" the name is "/" again, which as a name in a directory would be the host's.
+  if (own.empty() || own == "/" || own == "." || own == "..") return Error(ErrorKind::usage, quoted_path(path) + " names no file");
   return Place{parent.take(), own};
 }
 
@@ -229,6 +230,7 @@ Result<CopyReport> copy_in(const std::string& from, const Inside& inside, const 
   // Named by what the caller called it, not by what a link of his leads to.
   std::string name = base_name(from.size() > 1 && from.back() == '/' ? from.substr(0, from.size() - 1) : from);
   if (name.empty() || name == "." || name == "..") name = base_name(real.value());
+  if (name == "/") return Error(ErrorKind::usage, quoted_path(from) + " is all of the host").with_hint("name a directory in it");
   const Place place = SBX_TRY(place_inside(inside, to, true, name));
   const UniqueFd parent = SBX_TRY(sys::open(dir_name(real.value()), O_RDONLY | O_DIRECTORY));
   TreeCopier copier(host, target, place.directory.get(), place.name, bounds);

@@ -337,5 +337,20 @@ TEST_CASE("a link in the sandbox leads no copy anywhere") {
   CHECK(!copy_in(source, root.inside, "/box/in", small).ok());
 }
 
+// "/" is its own last component: as a name in the sandbox's root, or in a directory of it, it was the host's root.
+TEST_CASE("the root of neither side is copied") {
+  Root root;
+  TempDir host;
+  CopyBounds one;
+  one.max_entries = 1;
+  for (const char* path : {"/", "//", "/.", "/box/..", "/.."}) {
+    CAPTURE(path);
+    CHECK(!copy_out(root.inside, path, host.path(), one).ok());
+    CHECK(!copy_out(root.inside, path, host.path() + "/copy", one).ok());
+    CHECK(!copy_in(path, root.inside, "/box", one).ok());
+  }
+  CHECK(!sys::stat(host.path() + "/copy").ok());
+}
+
 }  // namespace
 }  // namespace sbx::session
