@@ -65,10 +65,13 @@ Result<bool> Connection::fill(bool wait) {
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;
   if (got <= 0) return false;  // ECONNRESET: killed, with something unread
   const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  if (header != nullptr && header->cmsg_type == SCM_RIGHTS && header->cmsg_len == CMSG_LEN(sizeof(int))) {
-    int fd;
-    std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
-    descriptor_.reset(fd);
+  if (header != nullptr && header->cmsg_type == SCM_RIGHTS) {
+    // There is room for a second one, which nobody asked for: the last is kept, none stays open unseen.
+    for (size_t at = 0; at + CMSG_LEN(sizeof(int)) <= header->cmsg_len; at += sizeof(int)) {
+      int fd;
+      std::memcpy(&fd, CMSG_DATA(header) + at, sizeof fd);
+      descriptor_.reset(fd);
+    }
   }
   reader_.append({bytes, static_cast<size_t>(got)});
   return true;
