@@ -16,15 +16,12 @@
 namespace sbx::runtime {
 namespace {
 
-constexpr size_t kMaxDistinct = 64;
 constexpr int kMaxAtOnce = 32;
 constexpr uint64_t kFreeAnswers = 10000;
 
 // Name and inside pid of a process, from its status file.
-void describe(uint32_t host_pid, Denial& denial) {
-  Result<std::string> status = read_file("/proc/" + std::to_string(host_pid) + "/status", 8192);
-  if (!status.ok()) return;
-  for (const std::string& line : split(status.value(), '\n')) {
+void describe(std::string_view status, Denial& denial) {
+  for (const std::string& line : split(status, '\n')) {
     if (starts_with(line, "Name:\t")) denial.process = line.substr(6);
     if (starts_with(line, "NSpid:")) {
       const size_t last = line.find_last_of("\t ");
@@ -35,24 +32,31 @@ void describe(uint32_t host_pid, Denial& denial) {
 
 }  // namespace
 
-bool DenialLog::answer_one() {
-  seccomp_notif notification{};
-  if (::ioctl(listener_.get(), SECCOMP_IOCTL_NOTIF_RECV, &notification) != 0) return false;
-  std::string name(seccomp::syscall_name(static_cast<unsigned>(notification.data.nr), seccomp::native_arch()));
-  if (name.empty()) name = "call " + std::to_string(notification.data.nr);
+void DenialLog::note(const seccomp_data& call, const std::function<std::string()>& status) {
+  std::string name(seccomp::syscall_name(static_cast<unsigned>(call.nr), seccomp::native_arch()));
+  if (name.empty()) name = "call " + std::to_string(call.nr);
   const auto known = std::find_if(denials_.begin(), denials_.end(), [&](const Denial& denial) { return denial.call == name; });
   if (known != denials_.end()) {
     ++known->count;
   } else if (denials_.size() < kMaxDistinct) {
     Denial denial;
     denial.call = name;
-    std::copy(std::begin(notification.data.args), std::end(notification.data.args), std::begin(denial.arguments));
+    std::copy(std::begin(call.args), std::end(call.args), std::begin(denial.arguments));
     denial.count = 1;
-    describe(notification.pid, denial);
+    describe(status(), denial);
     denials_.push_back(std::move(denial));
   } else {
     overflowed_ = true;
   }
+}
+
+bool DenialLog::answer_one() {
+  seccomp_notif notification{};
+  if (::ioctl(listener_.get(), SECCOMP_IOCTL_NOTIF_RECV, &notification) != 0) return false;
+  note(notification.data, [&] {
+    Result<std::string> status = read_file("/proc/" + std::to_string(notification.pid) + "/status", 8192);
+    return status.ok() ? status.take() : std::string();
+  });
   seccomp_notif_resp response{};
   response.id = notification.id;
   response.error = -EPERM;

@@ -5,7 +5,10 @@
 // seccomp_unotify(2).
 #pragma once
 
+#include <linux/seccomp.h>
+
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,6 +29,10 @@ class DenialLog {
   enum class Next { ready, tired, gone };  // gone: the last process is
   static constexpr int kPauseMs = 5;
   Next on_ready();
+  // Of the distinct calls the first kMaxDistinct are remembered. `status`: the text of the caller's status file, asked for
+  // when its call is a new one.
+  static constexpr size_t kMaxDistinct = 64;
+  void note(const seccomp_data& call, const std::function<std::string()>& status);
   std::vector<Denial> take() { return std::move(denials_); }
   // How many distinct calls did not fit any more (their counts are lost, their answer is the same).
   bool overflowed() const { return overflowed_; }
