@@ -161,12 +161,12 @@ bench: all
 bench-quick: all
 	@python3 tests/bench/bench.py --binary build/sbx --quick
 
-# Every fuzzer for FUZZ_SECONDS, starting from its corpus; what it finds is written below build-fuzz/.
+# Every fuzzer until it has used FUZZ_SECONDS of CPU time, JOBS at a time; what fails is kept in build/fuzz-findings/.
 fuzz:
 	@tools/install-deps.sh fuzz
 	@[ -f build-fuzz/build.ninja ] || cmake --preset fuzz
 	@cmake --build build-fuzz -j $(JOBS) --target fuzzers
-	@tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
+	@python3 tests/fuzz/run.py build-fuzz --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
 
 # The filters and what is embedded are written by tools of this machine's own build.
 cross-arm64: build

@@ -2,6 +2,8 @@
 // properties, not only that nothing crashes. tests/fuzz/corpus/NAME holds its seeds, which replay.cc runs in `make test`.
 #pragma once
 
+#include <dirent.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -23,6 +25,16 @@ namespace fuzz {
 
 inline std::string_view text_of(const uint8_t* data, size_t size) {
   return {reinterpret_cast<const char*>(data), size};
+}
+
+// How many descriptors are open, for targets whose subject handles some: the same before and after.
+inline size_t open_descriptors() {
+  DIR* const listing = ::opendir("/proc/self/fd");
+  HOLDS(listing != nullptr);
+  size_t count = 0;
+  while (::readdir(listing) != nullptr) ++count;
+  ::closedir(listing);
+  return count;
 }
 
 // Bytes taken off the front, zero when there are none left.

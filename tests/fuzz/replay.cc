@@ -12,6 +12,8 @@ namespace {
 
 // Long files are not tried at every byte: the replay is a test, not a search.
 constexpr size_t kPlaces = 300;
+// A folder of seeds that was lost, or emptied, must not look like success.
+constexpr size_t kLeastSeeds = 3;
 
 void run(const std::string& text) {
   LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(text.data()), text.size());
@@ -20,7 +22,7 @@ void run(const std::string& text) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  size_t inputs = 0;
+  size_t inputs = 0, seeds = 0;
   for (int i = 1; i < argc; ++i) {
     std::ifstream file(argv[i], std::ios::binary);
     if (!file) {
@@ -38,7 +40,9 @@ int main(int argc, char** argv) {
       inputs += 2;
     }
     ++inputs;
+    if (text.size() >= 4) ++seeds;
   }
-  std::printf("%zu inputs\n", inputs);
-  return argc > 1 ? 0 : 1;
+  std::printf("%zu inputs of %zu seeds\n", inputs, seeds);
+  if (seeds < kLeastSeeds) std::fprintf(stderr, "replay: fewer than %zu seeds of four bytes and more\n", kLeastSeeds);
+  return seeds < kLeastSeeds ? 1 : 0;
 }
