@@ -95,7 +95,8 @@ def setup_failed(t):
 @case("TERM, INT and HUP sent to sbx reach the payload, which may handle them", needs="python")
 def forwarded(t):
     code = ("import os, signal, time\ndef got(n, f): os.write(1, b'got %d\\n' % n); os._exit(5)\n"
-            "for n in (1, 2, 15): signal.signal(n, got)\nprint('ready', flush=True)\ntime.sleep(200)\n")
+            "for n in (1, 2, 15): signal.signal(n, got)\nprint('ready', flush=True)\n"
+            "while True: time.sleep(0.05)  # a signal just before a long sleep would be handled after it\n")
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         p = t.spawn([t.binary, "run", "--lang", "python", "-c", code], stdin=subprocess.DEVNULL)
         t.equal(p.stdout.readline(), b"ready\n")
