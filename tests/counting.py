@@ -13,7 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "integration"))
 import harness  # noqa: E402
 
 # Directories of sbx's own tests, which may run beside this one.
-TEST_FILES = re.compile(r"^sbx-(tests|leak|soak|differential|bench|budget)-|-test-")
+TEST_FILES = re.compile(r"^sbx-(tests|leak|soak|stress|differential|bench|budget|fuzz|faults|compat|guest)-|-test-")
 
 
 def text_of(path):
