@@ -41,7 +41,7 @@ import kinds  # noqa: E402
 
 SIGNALLED = 0.125           # the part of the runs that is hit
 SESSIONS = 3                # lasting ones, for each identity
-LOOKS = 5                   # at a supervisor that is never idle: what is just being started does not count
+LOOKS = 5                   # at one that may be starting or reaping a program just then: the usual state is wanted
 # KiB of private memory, over the last two thirds: what it rises by besides the largest step from one window to the next, and
 # that step. A buffer that met its largest content late is one step, malloc's to and fro is 64 KiB, a leak rises every time.
 TOLERANCE, STEP = 64, 512
@@ -334,7 +334,7 @@ class Soak:
         for owner in self.owners:
             for pid in owner.lasting:
                 looks = []
-                for look in range(LOOKS if "again" in owner.lasting[pid] else 1):
+                for look in range(LOOKS if "nsjail" in owner.lasting[pid] else 1):
                     time.sleep(0.03 if look else 0)
                     looks.append(Held(pid))
                 least = looks[0]
