@@ -5,6 +5,9 @@
 #   make all                  everything: tests, probes and benchmark programs too
 #   make test                 unit, lint and integration tests, leaks, inside against outside, system calls: six minutes
 #   make test-guest           cases and leaks in virtual machines with systemd and all cgroup v2 controllers (Debian 12 and 13)
+#   make soak RUNS=10000      mixed runs and attacks, 64 at once (AT_ONCE=64), with random kills, as root and as the user: nothing left, nothing
+#                             grows; make soak-guest: the same in both virtual machines, GUEST_RUNS=1000, 16 at once
+#   make containment          docs/containment.md anew: the escape suite here, selftest beside bwrap, nsjail and firejail here and in virtual machines
 #   make test-sessions        the drivers of sessions, against a real ipykernel too
 #   make test-plots           what Python and R programs show comes back, with Debian's matplotlib, plotly, ggplot2 …
 #   make test-languages       programs in forty languages, whose packages it installs: ten minutes
@@ -36,11 +39,15 @@ SPREAD ?=
 PART ?=
 LINT_CHECKS ?=
 GUESTS ?= debian12 debian13
+RUNS ?= 10000
+AT_ONCE ?= 64
+GUEST_RUNS ?= 1000
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 .DEFAULT_GOAL := build
 .PHONY: all build configured run install deb tarball reference lint asan bench bench-quick fuzz clean cross-arm64
 .PHONY: test unit-test integration-test leak-test differential-test budget budget-test asan-test
+.PHONY: soak soak-guest containment
 .PHONY: test-languages test-plots test-sessions test-packages test-containers test-compat test-guest test-guest-containers test-guest-packages
 
 # preset NAME FOLDER: configures when the folder is new, or when another choice of warnings is asked for.
@@ -99,6 +106,22 @@ test-guest: build
 	@tools/install-deps.sh guest
 	@cmake --build build -j $(JOBS) --target probe
 	@python3 tests/guest/run_guest.py $(GUESTS) --binary build/sbx
+
+soak: build
+	@cmake --build build -j $(JOBS) --target probe
+	@python3 tests/soak/soak.py --binary build/sbx --runs $(RUNS) --at-once $(AT_ONCE) --json build/soak.json
+
+# Fewer than the 64: a guest has 3 GiB and a tenth of the speed. How long qemu may take goes with the number.
+soak-guest: build
+	@tools/install-deps.sh guest
+	@cmake --build build -j $(JOBS) --target probe
+	@echo '--runs $(GUEST_RUNS) --at-once 16' > build/soak-options
+	@python3 tests/guest/run_guest.py $(GUESTS) --binary build/sbx --script tests/soak/guest.sh --file build/soak-options --limit $$((1200 + $(GUEST_RUNS) * 5))
+
+containment: build
+	@tools/install-deps.sh guest compat
+	@cmake --build build -j $(JOBS) --target probe
+	@python3 tests/escape/record.py --binary build/sbx
 
 test-guest-packages: build
 	@tools/install-deps.sh guest

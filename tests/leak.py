@@ -13,7 +13,6 @@ import collections
 import os
 import pathlib
 import random
-import re
 import shutil
 import signal
 import subprocess
@@ -23,8 +22,8 @@ import threading
 import time
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "integration"))
-import harness  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from counting import Count, foreign_sandboxes, harness, settled  # noqa: E402
 
 # The kinds of end: name, arguments, wanted exit statuses.
 KINDS = [
@@ -42,115 +41,6 @@ KINDS = [
     ("overlay", ["--workspace", "WORK:overlay", "--", "/bin/sh", "-c", "echo x > f; rm -f keep"], {0}),
     ("artifacts", ["--artifacts", "WORK/out", "--", "/bin/sh", "-c", "echo x > made"], {0}),
 ]
-
-
-# Directories of sbx's own tests, which may run beside this one.
-TEST_FILES = re.compile(r"^sbx-(tests|leak|differential|bench|budget)-|-test-")
-
-
-def text_of(path):
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
-
-
-def namespace_of(pid, kind):
-    try:
-        return os.readlink(f"/proc/{pid}/ns/{kind}")
-    except OSError:
-        return ""
-
-
-def foreign_sandboxes(binary):
-    ours = os.fsencode(str(binary))
-    return any(os.path.basename(line.split(b"\0")[0]) == b"sbx" and ours not in line
-               for line in (text_of(f"/proc/{p}/cmdline") for p in os.listdir("/proc") if p.isdigit()))
-
-
-def is_orphan(pid):
-    """The first process of a pid namespace below ours whose parent is no program that makes sandboxes."""
-    mine = namespace_of("self", "pid")
-    words = text_of(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-    if len(words) < 2 or namespace_of(pid, "pid") in ("", mine):
-        return False
-    parent = words[1].decode()
-    if parent == "0" or namespace_of(parent, "pid") != mine:
-        return False
-    return not re.search(rb"sbx|bwrap|unshare|floor", text_of(f"/proc/{parent}/cmdline"))
-
-
-def units():
-    """sbx's units that a systemd manager of ours still knows, dead ones too; empty where there is none."""
-    if not os.path.isdir("/run/systemd/system"):
-        return frozenset()
-    found = set()
-    for manager in ([], ["--user"]):
-        done = subprocess.run(["systemctl", *manager, "list-units", "--all", "--plain", "--no-legend", "sbx-*"], stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL, env={"PATH": harness.SYSTEM_PATH, "XDG_RUNTIME_DIR": f"/run/user/{os.getuid()}"}, text=True)
-        found.update(line.split()[0] for line in done.stdout.splitlines() if line.strip())
-    return frozenset(found)
-
-
-class Count:
-    """Everything that is counted, as comparable sets and numbers."""
-
-    def __init__(self, marker, binary):
-        self.values = {}
-        binary = os.fsencode(str(binary))
-        pids = [name for name in os.listdir("/proc") if name.isdigit()]
-        self.values["processes of the runs"] = frozenset(
-            p for p in pids if binary in text_of(f"/proc/{p}/cmdline") or marker in text_of(f"/proc/{p}/environ"))
-        # Zombies have no command line; ours would be children of this driver.
-        self.values["children of the driver"] = len(harness.children_of(os.getpid()))
-        self.values["mounts"] = tuple(sorted(line.split(b" ", 1)[1].split(b" ", 1)[1] for line in text_of("/proc/self/mountinfo").splitlines()))
-        self.values["descriptors of the driver"] = len(os.listdir("/proc/self/fd"))
-        for directory in ("/tmp", "/run", "/dev/shm", "/var/tmp", "/run/lock") + tuple(map(str, pathlib.Path("/run/user").glob("*"))):
-            try:
-                names = os.listdir(directory)
-            except OSError:
-                names = []
-            self.values[f"files in {directory}"] = frozenset(n for n in names if "sbx" in n and not TEST_FILES.search(n))
-        # Lease files may stay (a lock is what counts), leases held may not.
-        held = set()
-        for line in text_of("/proc/locks").decode().splitlines():
-            words = line.split()
-            if len(words) >= 6:
-                held.add(words[-3])
-        leases = []
-        for path in pathlib.Path("/run/sbx").rglob("*") if os.path.isdir("/run/sbx") else []:
-            try:
-                state = path.stat()
-            except OSError:
-                continue
-            if f"{os.major(state.st_dev):02x}:{os.minor(state.st_dev):02x}:{state.st_ino}" in held:
-                leases.append(str(path))
-        self.values["uid leases held"] = frozenset(leases)
-        # Other sandboxes may live on this machine meanwhile: those have a parent outside. What is left behind has lost it.
-        orphans = [pid for pid in pids if is_orphan(pid)]
-        for kind in ("net", "mnt", "pid", "user"):
-            self.values[f"{kind} namespaces without a supervisor"] = frozenset(filter(None, (namespace_of(pid, kind) for pid in orphans)))
-        groups = set()
-        for root in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup"):
-            for directory, names, _files in os.walk(root):
-                groups.update(os.path.join(directory, n) for n in names if "sbx" in n)
-        self.values["cgroup directories"] = frozenset(groups)
-        self.values["units of systemd"] = units()
-
-    def differences(self, other):
-        lines = []
-        for key, before in self.values.items():
-            after = other.values.get(key)
-            if before == after:
-                continue
-            if isinstance(before, (frozenset, tuple)):
-                more = collections.Counter(after) - collections.Counter(before)
-                if more:  # what is gone is no leak: somebody's earlier remains, swept by a command of ours
-                    lines.append(f"{key}: {len(before)} before, {len(after)} after; new: {list(more)[:5]}")
-            else:
-                lines.append(f"{key}: {before} before, {after} after")
-        return lines
 
 
 def run(identity, binary, probe, runs, kills, jobs, seed, base):
@@ -230,14 +120,7 @@ def run(identity, binary, probe, runs, kills, jobs, seed, base):
     seconds = time.monotonic() - began
     start(["--", "true"]).communicate(timeout=30)
 
-    # Other people's sandboxes (a build machine is shared) hold leases and orphan nothing: they get time to end.
-    end = time.monotonic() + 2 * harness.TIME_FACTOR
-    patience = time.monotonic() + 30 * harness.TIME_FACTOR
-    while True:
-        differences = before.differences(Count(marker, binary))
-        if not differences or (time.monotonic() > end and not foreign_sandboxes(binary)) or time.monotonic() > patience:
-            break
-        time.sleep(0.05)
+    differences = settled(before, lambda: Count(marker, binary), 2 * harness.TIME_FACTOR, 30 * harness.TIME_FACTOR, lambda: foreign_sandboxes(binary))
     print(f"leak [{identity.label}]: {sum(ends.values())} runs in {seconds:.1f} s: " + ", ".join(f"{v} {k}" for k, v in sorted(ends.items())))
     for text, count in collections.Counter(failures).most_common(12):
         print(f"FAIL leak [{identity.label}]: {count} times: {text}")

@@ -18,28 +18,12 @@ import sys
 import tempfile
 import time
 
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from counting import alive, process_tree as tree  # noqa: E402
+
 CELLS = ["x = {n}\nprint({n})", "1 / 0", "print('y' * 100000)", "import os; os.system('sleep 0.05')", "import time; time.sleep(0.2)",
          "while True: pass", "import subprocess; subprocess.Popen(['sleep', '0.1'])", "b = bytearray(20 << 20)", "import os; os._exit(3)", "raise SystemExit(2)"]
-
-
-def tree(pid):
-    found, queue = [], [pid]
-    while queue:
-        one = queue.pop()
-        found.append(one)
-        try:
-            for task in os.listdir(f"/proc/{one}/task"):
-                queue += map(int, pathlib.Path(f"/proc/{one}/task/{task}/children").read_text().split())
-        except OSError:
-            pass
-    return found
-
-
-def alive(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def kill(pid):

@@ -22,14 +22,14 @@ constexpr uint64_t kPeriodUs = 100000;  // the kernel's own default
 constexpr uint64_t kLeastQuotaUs = 1000;  // the kernel refuses less
 constexpr char kInner[] = "box";
 
-// Field 22 of /proc/PID/stat, in clock ticks since boot; "" when there is no such process.
-std::string start_time(const std::string& pid) {
-  Result<std::string> text = read_file("/proc/" + pid + "/stat", 4096);
-  if (!text.ok()) return "";
-  const size_t name_end = text.value().rfind(')');  // the name may hold anything
-  if (name_end == std::string::npos) return "";
-  const std::vector<std::string> fields = split(std::string_view(text.value()).substr(name_end + 1), ' ');
-  return fields.size() > 20 ? fields[20] : "";
+// Field 22 of /proc/PID/stat, in clock ticks since boot. Errors: ENOENT or ESRCH when there is no such process; others say
+// nothing about it.
+Result<std::string> start_time(const std::string& pid) {
+  const std::string text = SBX_TRY(read_file("/proc/" + pid + "/stat", 4096));
+  const size_t name_end = text.rfind(')');  // the name may hold anything
+  const std::vector<std::string> fields = split(std::string_view(text).substr(name_end == std::string::npos ? 0 : name_end + 1), ' ');
+  if (fields.size() <= 20) return Error(ErrorKind::internal, "/proc/" + pid + "/stat is cut off");
+  return fields[20];
 }
 
 // "pid:[4026531836]" → "4026531836"
@@ -140,7 +140,8 @@ bool enable_io_controller(int directory) {
 
 std::string leaf_name(unsigned number) {
   const std::string pid = std::to_string(::getpid());
-  return "sbx-" + pid_namespace() + "-" + pid + "-" + start_time("self") + "-" + std::to_string(number);
+  const Result<std::string> started = start_time("self");
+  return "sbx-" + pid_namespace() + "-" + pid + "-" + (started.ok() ? started.value() : "") + "-" + std::to_string(number);
 }
 
 bool is_stale_leaf(const std::string& name) {
@@ -148,7 +149,10 @@ bool is_stale_leaf(const std::string& name) {
   const std::vector<std::string> parts = split(name, '-');
   if (parts.size() != 5 || parts[0] != "sbx" || parts[1] != pid_namespace()) return false;
   if (!parse_integer(parts[2]).ok() || !parse_integer(parts[3]).ok()) return false;
-  return start_time(parts[2]) != parts[3];
+  const Result<std::string> started = start_time(parts[2]);
+  if (started.ok()) return started.value() != parts[3];
+  // Only what is surely dead: whoever is out of descriptors or memory and cannot look must not end a living sandbox.
+  return started.error().errnum() == ENOENT || started.error().errnum() == ESRCH;
 }
 
 std::vector<std::string> stale_leaves(int directory, unsigned ours) {

@@ -28,8 +28,11 @@ struct Finished {
   bool late = false;
 };
 
+// Where packages put programs, then the caller's own PATH: what is found runs as an ordinary user, never as root.
 std::string find_in_path(const std::string& name) {
-  for (const std::string& directory : split(kSafePath, ':')) {
+  const char* const own = std::getenv("PATH");
+  for (const std::string& directory : split(std::string(kSafePath) + ":" + (own != nullptr ? own : ""), ':')) {
+    if (!starts_with(directory, "/")) continue;
     const std::string path = directory + "/" + name;
     if (::access(path.c_str(), X_OK) == 0) return path;
   }
@@ -146,7 +149,7 @@ Tool find_tool(const std::string& name, const std::string& program, const ToolUs
     return tool;
   }
   tool.words = strict_words(name, tool.path, program, user);
-  // nsjail has no --version of its own in all releases; what it says first is enough to tell one from another.
+  if (name == "nsjail") return tool;  // it has no way to tell its version
   if (Result<Finished> told = run_words({tool.path, "--version"}, user); told.ok()) {
     tool.version = printable(split(told.value().out.empty() ? told.value().err : told.value().out, '\n')[0], 60);
   }

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Writes docs/containment.md from the cases' own data and what a run saw of them.
+"""Writes docs/containment.md from the cases' own data and what runs saw of them: evidence.json and compared*.json, which
+`make containment` (tests/escape/record.py) records.
 
-    tests/run.py --binary build/sbx -k '^escape/' --evidence tests/escape/evidence.json
-    sudo build/sbx selftest --compare bwrap,firejail --as USER --json > tests/escape/compared.json
     tests/escape/table.py            writes the page
     tests/escape/table.py --check    fails when the page is not what would be written, or a case was never run
     tests/escape/table.py --self-test
@@ -21,7 +20,8 @@ import escape  # noqa: E402
 
 PAGE = HERE.parent.parent / "docs" / "containment.md"
 EVIDENCE = HERE / "evidence.json"
-COMPARED = HERE / "compared.json"  # what `sbx selftest --compare … --json` printed
+# Where `sbx selftest --compare … --json` ran, and what it printed.
+COMPARED = (("here", HERE / "compared.json"), ("Debian 12", HERE / "compared-debian12.json"), ("Debian 13", HERE / "compared-debian13.json"))
 EXPLOITS = HERE / "exploits.json"
 
 SECTIONS = (
@@ -94,24 +94,49 @@ def given(exploit, preconditions):
     return all(preconditions[name]["given"] for name in exploit["needs"])
 
 
-def comparison(document):
-    """What `sbx selftest --compare` saw, side by side."""
-    tools = [tool for tool in document["tools"] if tool["absent"] is None]
+def where_they_differ(texts):
+    """{place: text} as one cell: once where all say the same, else each with its places."""
+    groups = {}
+    for place, text in texts.items():
+        groups.setdefault(text, []).append(place)
+    if len(groups) == 1:
+        return next(iter(groups))
+    return "; ".join(f"*{', '.join(places)}*: {text}" for text, places in groups.items())
+
+
+def comparison(documents):
+    """What `sbx selftest --compare` saw on each machine, side by side."""
+    names = list(dict.fromkeys(tool["name"] for document in documents.values() for tool in document["tools"]))
     lines = ["## Beside other tools", "",
-             "The attacks of `sbx selftest` ([selftest.md](selftest.md)), each once in a sandbox of the default policy and once under other tools as a careful user would call them. "
+             "The attacks of `sbx selftest` ([selftest.md](selftest.md)), each once in a sandbox of the default policy and once under other tools as a careful user would call them, "
+             "here and in a Debian 12 and a Debian 13 with systemd. "
              "*Not tried*: it uses up what only a limit holds, and the tool was given none. *Open* names the tries that worked, or that the kernel refused only for their arguments, which are wrong on purpose. "
-             "It need not be a hole: bubblewrap, for one, filters no call unless it is handed a filter, and says so.", "",
-             f"`sudo sbx selftest --compare {','.join(tool['name'] for tool in tools)} --as USER --json`, Linux {'.'.join(document['host']['kernel'].split('.')[:2])}, {document['host']['arch']}, sbx {document['sbx_version']}:", ""]
-    for tool in tools:
-        words = " ".join(re.sub(r"/tmp/sbx-selftest-[A-Za-z0-9]+", "/tmp/DIR", word) for word in tool["command"])  # another one each time
-        lines.append(f"- {tool['version'] or tool['name']}: `{words}`")
-    lines += ["", "| attack | sbx | " + " | ".join(tool["name"] for tool in tools) + " |", "|---|---|" + "---|" * len(tools)]
-    for attack in document["attacks"]:
-        others = {other["tool"]: other for other in attack["others"]}
-        cells = [f"{attack['verdict']}: {attack['by'] or attack['why']}"]
-        for tool in tools:
-            other = others[tool["name"]]
-            cells.append(f"**open**: {other['by']}" if other["verdict"] == "open" else other["verdict"])
+             "It need not be a hole: bubblewrap, for one, filters no call unless it is handed a filter, and says so. A cell that does not name a machine holds for all on which the tool was tried. "
+             "The guests are emulated, and slow: an attempt for which its own time was too short there could not be tried.", "",
+             "`make containment` repeats the measurement, whose heart is `sudo sbx selftest --compare NAME,… --as USER --json`, and writes this page.", "",
+             "| | kernel | sbx | " + " | ".join(names) + " |", "|---|---|---|" + "---|" * len(names)]
+    for place, document in documents.items():
+        tools = {tool["name"]: tool for tool in document["tools"]}
+        versions = [re.search(r"[0-9][0-9.]*", tools[name]["version"]).group() if name in tools else "–" for name in names]
+        host = document["host"]
+        lines.append(f"| {place} | Linux {'.'.join(host['kernel'].split('.')[:2])}, {host['arch']} | {document['sbx_version']}: {document['blocked']} blocked, {document['open']} open, "
+                     f"{document['not_applicable']} not applicable | " + " | ".join(versions) + " |")
+    lines.append("")
+    for name in names:
+        commands = [" ".join(tool["command"]) for document in documents.values() for tool in document["tools"] if tool["name"] == name]
+        lines += [f"- `{command}`" for command in dict.fromkeys(commands)]
+    lines += ["", "| attack | sbx | " + " | ".join(names) + " |", "|---|---|" + "---|" * len(names)]
+    by_name = {place: {attack["name"]: attack for attack in document["attacks"]} for place, document in documents.items()}
+    for attack in documents["here"]["attacks"]:
+        name = attack["name"]
+        cells = [where_they_differ({place: f"{rows[name]['verdict']}: {rows[name]['by'] or rows[name]['why']}" for place, rows in by_name.items() if name in rows})]
+        for tool in names:
+            texts = {}
+            for place, rows in by_name.items():
+                for other in rows.get(name, {"others": []})["others"]:
+                    if other["tool"] == tool:
+                        texts[place] = f"**open**: {other['by']}" if other["verdict"] == "open" else other["verdict"]
+            cells.append(where_they_differ(texts))
         lines.append("| " + " | ".join(cell(text) for text in [attack["attack"], *cells]) + " |")
     return lines + [""]
 
@@ -161,11 +186,17 @@ def page(attacks, evidence):
             "## Held by other cases", "", "| attempt | what stops it | cases |", "|---|---|---|"]
     for what, classes, stops, names in ELSEWHERE:
         out.append(f"| {cell(what)} ({classes}) | {cell(stops)} | {', '.join(f'`{n}`' for n in names)} |")
-    out += [""] + comparison(json.loads(COMPARED.read_text(encoding="utf-8"))) + exploit_table(json.loads(EXPLOITS.read_text(encoding="utf-8")))
+    out += [""] + comparison({place: json.loads(path.read_text(encoding="utf-8")) for place, path in COMPARED}) + exploit_table(json.loads(EXPLOITS.read_text(encoding="utf-8")))
     out += ["## What is not held", "", "| | |", "|---|---|"]
     for what, text in OPEN:
         out.append(f"| {cell(what)} | {cell(text)} |")
     return "\n".join(out) + "\n"
+
+
+def probe_names():
+    """The attacks of selftest, as its source lists them."""
+    source = (HERE.parent.parent / "src" / "selftest" / "probe.cc").read_text(encoding="utf-8")
+    return set(re.findall(r'\{"([a-z0-9-]+)", k[A-Z]\w*,', source))
 
 
 def problems_of(attacks, evidence, text):
@@ -173,6 +204,11 @@ def problems_of(attacks, evidence, text):
     found = [f"{name}: stands in no section of table.py" for name in attacks if name not in placed]
     found += [f"{name}: stands in table.py and is no case" for name in placed if name not in attacks]
     found += [f"{name}: twice in table.py" for name in set(placed) if placed.count(name) > 1]
+    for place, path in COMPARED:
+        compared = [attack["name"] for attack in json.loads(path.read_text(encoding="utf-8"))["attacks"]] if path.exists() else []
+        missing = sorted(probe_names() - set(compared)) if compared else ["all"]
+        if missing:
+            found.append(f"{path.name}: not compared ({place}): {', '.join(missing)}: make containment")
     for name in attacks:
         if f"escape/{name}" not in evidence["cases"]:
             found.append(f"{name}: no run of it is recorded (--evidence)")
@@ -181,6 +217,15 @@ def problems_of(attacks, evidence, text):
     if not found and page(attacks, evidence) != text:
         found.append("docs/containment.md is stale: run tests/escape/table.py")
     return found
+
+
+def write():
+    """The page anew; what is wrong with its sources ends the program."""
+    attacks, evidence = escape.load_attacks(), json.loads(EVIDENCE.read_text())
+    found = [p for p in problems_of(attacks, evidence, "") if "stale" not in p]
+    if found:
+        raise SystemExit("\n".join(found))
+    PAGE.write_text(page(attacks, evidence))
 
 
 def main():
@@ -201,11 +246,7 @@ def main():
     if sys.argv[1:]:
         print(__doc__, file=sys.stderr)
         return 2
-    found = [p for p in problems_of(attacks, evidence, "") if "stale" not in p]
-    if found:
-        print("\n".join(found), file=sys.stderr)
-        return 1
-    PAGE.write_text(page(attacks, evidence))
+    write()
     return 0
 
 

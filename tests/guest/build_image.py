@@ -3,7 +3,7 @@
 
     tests/guest/build_image.py debian12 debian13
 
-Prints the directory of each image. An image is named by the digest of everything that went into it (this file, the files
+Prints the directory of each image. An image is named by the digest of everything that went into it (`build` below, the files
 in `image/`, the suite, the packages), so a change makes a new one and an unchanged one is found at once. No loop device, no mount on the host: mmdebstrap
 unpacks, and `mke2fs -d` packs the tree from within mmdebstrap's last hook, which sees the right owners both as root and
 in the user namespace of an ordinary user.
@@ -14,6 +14,7 @@ The mirror is the host's own Debian mirror (as apt knows it), or $SBX_GUEST_MIRR
 import argparse
 import fcntl
 import hashlib
+import inspect
 import os
 import pathlib
 import shutil
@@ -28,6 +29,7 @@ ROOT = HERE.parent.parent
 PACKAGES = ("systemd systemd-sysv dbus dbus-user-session libpam-systemd udev kmod initramfs-tools zstd "
             "linux-image-cloud-amd64 python3 procps iproute2 util-linux bash perl-base tar login passwd mount").split()
 PODMAN = "podman crun uidmap fuse-overlayfs slirp4netns netavark aardvark-dns catatonit".split()
+PEERS = "bubblewrap firejail".split()
 
 UNUSED_SECONDS = 14 * 24 * 3600
 
@@ -37,6 +39,8 @@ GUESTS = {
     "debian13": ("trixie", []),
     "debian12-podman": ("bookworm", PODMAN),
     "debian13-podman": ("trixie", PODMAN),
+    "debian12-peers": ("bookworm", PEERS),
+    "debian13-peers": ("trixie", PEERS),
 }
 
 
@@ -52,7 +56,8 @@ def digest(name):
     sha = hashlib.sha256()
     for part in [suite, *PACKAGES, *more]:
         sha.update(part.encode() + b"\0")
-    for path in [pathlib.Path(__file__).resolve(), *sorted((HERE / "image").iterdir())]:
+    sha.update(inspect.getsource(build).encode())  # not all of this file: a further guest leaves the others as they are
+    for path in sorted((HERE / "image").iterdir()):
         sha.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return sha.hexdigest()[:16]
 

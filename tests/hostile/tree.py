@@ -1,5 +1,6 @@
-# A tree that hurts whoever collects it: links, a fifo, sparse and huge, deep, odd names, no permission.
-import os, socket
+# A tree that hurts whoever collects it: links, a fifo, sparse and huge (200 MiB, or as many as the argument says, where a
+# limit stops the terabyte), deep, odd names, no permission.
+import os, socket, sys
 os.makedirs("out", exist_ok=True)
 os.symlink("/etc/shadow", "out/passwords")
 os.symlink("/", "out/rootlink")
@@ -9,7 +10,7 @@ with open("out/sparse", "wb") as file:
     try:
         file.truncate(1 << 40)
     except OSError:
-        file.truncate(200 << 20)
+        file.truncate((int(sys.argv[1]) if len(sys.argv) > 1 else 200) << 20)
 s = socket.socket(socket.AF_UNIX)
 s.bind("out/sock")
 open("out/good.txt", "w").write("good\n")

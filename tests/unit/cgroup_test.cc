@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
@@ -226,6 +227,19 @@ TEST_CASE("controllers are switched on singly, only those that are offered") {
   const Controllers on = enable_controllers(tree.open("c").get(), {true, true, true});
   CHECK(on == Controllers{true, false, true});
   CHECK(tree.get("c/cgroup.subtree_control") == "+cpuory");  // a plain file: the last write, over the first
+}
+
+TEST_CASE("who cannot look because it is out of descriptors takes no leaf for stale") {
+  const std::vector<std::string> parts = split(leaf_name(0), '-');
+  const std::string dead = "sbx-" + parts[1] + "-4194305-" + parts[3] + "-0";
+  rlimit saved{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &saved) == 0);
+  const rlimit none{0, saved.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const bool stale = is_stale_leaf(dead);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &saved) == 0);
+  CHECK_FALSE(stale);
+  CHECK(is_stale_leaf(dead));
 }
 
 TEST_CASE("a leaf of a living supervisor is not stale, one of a dead or another one is, a foreign one is not") {
