@@ -160,6 +160,9 @@ Result<DriverFrame> FrameReader::check(Json body) {
     if (body.has("display_id") && !body.at("display_id").is(Json::Kind::text) && !body.at("display_id").is(Json::Kind::null)) return broken("display_id is no text");
   } else if (type == "clear") {
     frame.type = DriverFrame::Type::clear;
+  } else if (type == "echo") {
+    frame.type = DriverFrame::Type::echo;
+    if (!body.at("on").is(Json::Kind::boolean)) return broken("echo is neither on nor off");
   } else if (type == "done") {
     frame.type = DriverFrame::Type::done;
     running_ = false;
@@ -218,6 +221,7 @@ Evaluation read_evaluation(std::string_view frames, const std::string& token) {
     }
     if (!next.value()) break;
     const DriverFrame& frame = *next.value();
+    if (frame.type == DriverFrame::Type::echo) continue;
     if (frame.type == DriverFrame::Type::clear) {
       clear = true;
       if (frame.body.at("wait").boolean()) continue;

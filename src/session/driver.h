@@ -33,7 +33,7 @@ std::string frame(std::string_view body);
 
 // What a driver says, checked.
 struct DriverFrame {
-  enum class Type { ready, display, update, result, clear, done };
+  enum class Type { ready, display, update, result, clear, echo, done };
   Type type = Type::ready;
   Json body;
 };

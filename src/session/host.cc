@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -28,6 +29,11 @@ int64_t clock_ms(clockid_t clock) {
   timespec now{};
   ::clock_gettime(clock, &now);
   return static_cast<int64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1000000;
+}
+
+size_t bytes_in_pipe(int fd) {
+  int count = 0;
+  return ::ioctl(fd, FIONREAD, &count) == 0 && count > 0 ? static_cast<size_t>(count) : 0;
 }
 
 void append_tail(std::string& tail, std::string_view bytes, size_t limit) {
@@ -117,7 +123,7 @@ void Host::handle(uint64_t what, uint32_t events) {
       if (Program* program = find_program(id)) pump(id, *program, (what & 255) == kOut ? 1 : 2);
       return;
     case kInput:
-      if (Program* program = find_program(id)) feed(id, *program);
+      if (Job* job = find_job(id)) feed(*job);
       return;
     case kDenials:
       if (Program* program = find_program(id)) on_denials(id, *program);
@@ -185,6 +191,7 @@ int Host::wait_ms() const {
     earlier(cell_->deadline_ms);
     earlier(cell_->grace_ms);
     earlier(cell_->again_ms);
+    earlier(cell_->fifo_again_ms);
   }
   for (const auto& job : execs_) {
     earlier(job->deadline_ms);
@@ -230,6 +237,7 @@ void Host::check_job(Job& job, int64_t now) {
     return kill_everything();
   }
   if (job.again_ms && *job.again_ms <= now) interrupt_driver(job, now);
+  if (job.fifo_again_ms && *job.fifo_again_ms <= now) open_fifo(job, now);
 }
 
 // Limits are the sandbox's: the cell that ends next tells of them.

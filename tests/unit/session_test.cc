@@ -132,6 +132,8 @@ TEST_CASE("a frame that is wrong in any way ends the driver") {
       frame(head + R"("done","status":"error","exit_code":1,"error":{"name":"x"}})"),
       frame(head + R"("surprise"})"),
       frame(head + R"("display"})"),
+      frame(head + R"("echo"})"),
+      frame(head + R"("echo","on":1})"),
       frame(head + R"("display","data":{"notype":"x"}})"),
       frame(head + R"("display","data":{"text/plain":1}})"),
       frame(head + R"("display","data":{},"metadata":[]})"),

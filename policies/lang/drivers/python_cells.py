@@ -192,6 +192,7 @@ class Session:
         self.seq = self.dropped = self.bytes = 0
         self.acknowledge = False
         self.interruptible = self.interrupted = False
+        self.getpass_before = None
         self.loop = self.task = None   # its event loop; the cell that awaits in it
         self.cancelled = False         # by an interrupt
         self.flags = 0
@@ -759,6 +760,13 @@ class Session:
             _dup2(source, 0)
             os.close(source)
         self.stream(0, "stdin")
+        if self.has_stdin:
+            try:
+                import getpass
+                if self.getpass_before is None:
+                    self.getpass_before, getpass.getpass = getpass.getpass, self.getpass
+            except Exception:
+                pass
 
     def close_stdin(self):
         if self.has_stdin:
@@ -768,6 +776,23 @@ class Session:
         if getattr(self, "has_stdin", True) or self.cell is None or sys.stdin is not self.stdin or _getpid() != self.channel.owner:
             return _input(prompt, *rest)
         raise EOFError("input() has nothing to read: this cell was run without stdin")
+
+    def getpass(self, prompt="Password: ", stream=None, **keywords):
+        """There is no terminal here: who types has one, and hides what is typed."""
+        if not self.has_stdin or self.cell is None or sys.stdin is not self.stdin or _getpid() != self.channel.owner:
+            return self.getpass_before(prompt, stream, **keywords)
+        stream = stream or sys.stderr
+        self.send("echo", on=False)
+        try:
+            stream.write(prompt)
+            stream.flush()
+            line = sys.stdin.readline()
+        finally:
+            self.send("echo", on=True)
+        stream.write("\n")
+        if not line:
+            raise EOFError
+        return line[:-1] if line.endswith("\n") else line
 
     def get_ipython(self):
         if self.shell is not None:
