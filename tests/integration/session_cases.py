@@ -1,6 +1,7 @@
 """Sessions: what cells keep, how each kind of end is told, and that nothing is left of them."""
 import json
 import os
+import pty
 import signal
 import socket
 import struct
@@ -165,11 +166,140 @@ def changes(t):
     t.equal(sorted((a["path"], a["size"]) for a in got["artifacts"]), [("changed", 2), ("new", 5)])
 
 
-@case("input() without input fails at once; --stdin feeds it", needs="python")
+@case("input() without input fails at once; --stdin feeds it: a file, a pipe, more than a pipe holds; what is left over is lost", needs="python")
 def cell_input(t):
     s = Session(t)
-    t.expect(s.run("input()"), status=1, err="EOFError")
+    t.expect(s.run("input()"), status=1, err="EOFError: input\\(\\) has nothing to read: this cell was run without stdin")
     t.expect(s.run("input() + input()", "--stdin", t.file("in", "a\nb\n")), out="'ab'\n")
+    t.expect(s.run("input()", "--stdin", "-", stdin=b"from the pipe\nunread\n"), out="'from the pipe'\n")
+    t.expect(s.run("input()"), status=1, err="nothing to read")
+    t.expect(s.run("import sys; len(sys.stdin.read())", "--stdin", "-", stdin=b"x" * 20_000_000), out="20000000\n")
+    t.expect(s.run("import subprocess; subprocess.run(['cat']);", "--stdin", "-", stdin=b"to a child"), out="to a child")
+    t.expect(s.run("1", "--stdin", "nowhere"), status=2, err="no such file")
+    t.expect(s.run("1", "--stdin", "."), status=2, err="is a directory")
+    t.expect(t.sbx("session", "run", "--stdin", "-", "s", stdin=b"1"), status=2, err="cannot be the cell and its input")
+    t.expect(s.exec("ls", "-A", "/run/sbx/input"), out="")
+
+
+CONVERSATIONS = (("python", "a = input('one? ')\nprint('got', a, flush=True)\nb = input('two? ')\nprint('got', b)"),
+                 ("bash", "printf 'one? '; read a; echo got $a; printf 'two? '; read b || exit 9; echo got $b"))
+
+
+def read_until(read, end):
+    seen = b""
+    while end not in seen:
+        part = read()
+        if not part:
+            raise AssertionError(f"wanted {end!r}, got {seen!r}")
+        seen += part
+    return seen
+
+
+@case("--stdin is live: a prompt is there before its answer, which need not have been written yet; its end; Ctrl-C", needs=("python", "bash"))
+def conversation(t):
+    for lang, code in CONVERSATIONS:
+        s = Session(t, lang=lang, name=lang)
+        for answers, status in ((b"AB", 0), (b"A", 1 if lang == "python" else 9)):
+            cell = t.spawn([t.binary, "session", "run", lang, "--stdin", "-", "-c", code], stdin=subprocess.PIPE)
+            read_until(lambda: os.read(cell.stdout.fileno(), 4096), b"one? ")
+            for at in range(len(answers)):
+                cell.stdin.write(answers[at:at + 1] + b"\n")
+                cell.stdin.flush()
+                read_until(lambda: os.read(cell.stdout.fileno(), 4096), b"got " + answers[at:at + 1])
+            cell.stdin.close()
+            t.equal(cell.wait(15), status, "its status")
+        # Ctrl-C while it waits, and behind input that it never reads.
+        for source, ask in (("-", code), ("/dev/zero", {"python": "print('one? ', flush=True); import time; time.sleep(60)", "bash": "echo 'one? '; sleep 60"}[lang])):
+            cell = t.spawn([t.binary, "session", "run", lang, "--stdin", source, "-c", ask], stdin=subprocess.PIPE)
+            read_until(lambda: os.read(cell.stdout.fileno(), 4096), b"one? ")
+            cell.send_signal(signal.SIGINT)
+            t.equal(cell.wait(15), 130, "status when interrupted")
+        t.expect(s.run({"python": "a", "bash": "echo $a"}[lang]), out={"python": "'A'\n", "bash": "A\n"}[lang])
+
+
+@case("a compiled cell reads its stdin, too, live", needs="g++")
+def compiled_input(t):
+    Session(t, lang="c")
+    cell = t.spawn([t.binary, "session", "run", "s", "--stdin", "-", "-c",
+                    "#include <stdio.h>\nint main(void) { int n; puts(\"n?\"); fflush(stdout); if (scanf(\"%d\", &n) != 1) return 9; printf(\"%d\\n\", n + 1); }"],
+                   stdin=subprocess.PIPE)
+    read_until(lambda: os.read(cell.stdout.fileno(), 4096), b"n?\n")
+    out, _ = cell.communicate(b"41\n", timeout=15)
+    t.equal((out, cell.returncode), (b"42\n", 0))
+
+
+class Person:
+    """At a terminal."""
+
+    def __init__(self, t, *words):
+        self.t = t
+        self.terminal, child = pty.openpty()
+        t.at_end(lambda: os.close(self.terminal))
+        # A session of its own, so that the terminal is its controlling one.
+        self.process = t.spawn(["setsid", "--ctty", "--wait", t.binary, *words], stdin=child, stdout=child, stderr=child)
+        os.close(child)
+
+    def read(self):
+        try:
+            return os.read(self.terminal, 4096)
+        except OSError:
+            return b""
+
+    def until(self, end):
+        return read_until(self.read, end)
+
+    def types(self, text):
+        os.write(self.terminal, text)
+
+    def rest(self):
+        return b"".join(iter(self.read, b""))
+
+
+@case("at a terminal a person answers a cell: run --stdin -, Ctrl-D, Ctrl-C", needs="python")
+def typed(t):
+    s = Session(t)
+    for key, status, said in ((b"B\n", 0, b"got B"), (b"\x04", 1, b"EOFError"), (b"\x03", 130, b"KeyboardInterrupt")):
+        person = Person(t, "session", "run", "s", "--stdin", "-", "-c", CONVERSATIONS[0][1])
+        person.until(b"one? ")
+        person.types(b"A\n")
+        person.until(b"two? ")
+        person.types(key)
+        t.true(said in person.rest(), f"what {key!r} led to")
+        t.equal(person.process.wait(15), status, "its status")
+    t.expect(s.run("a"), out="'A'\n")
+
+
+@case("attach: a person answers input(), getpass (unseen) and bash's read; what is typed ahead is the next cell", needs=("python", "bash"))
+def attach_answers(t):
+    s = Session(t)
+    person = Person(t, "session", "attach", "s")
+    person.until(b"s> ")
+    person.types(b"x = input('na' 'me? ')\n")
+    person.until(b"name? ")
+    person.types(b"bob\n")
+    person.until(b"s> ")
+    person.types(b"import getpass; p = getpass.getpass()\n")
+    asked = person.until(b"Password: ")
+    person.types(b"geheim\n")
+    asked += person.until(b"s> ")
+    t.true(b"geheim" not in asked and b"Warning" not in asked, f"a secret was shown: {asked!r}")
+    person.types(b"x, p\n")  # seen again
+    t.true(b"x, p" in person.until(b"('bob', 'geheim')\r\ns> "), "the echo is back")
+    person.types(b"print('run' 'ning'); __import__('time').sleep(0.5)\n")
+    person.until(b"running")
+    person.types(b"6 * 7\n")
+    person.until(b"42\r\ns> ")
+    person.types(b"\x04")
+    person.rest()
+    t.equal(person.process.wait(15), 0, "status of attach")
+    t.expect(s.run("p"), out="'geheim'\n")
+    Session(t, lang="bash", name="b")
+    person = Person(t, "session", "attach", "b")
+    person.until(b"b> ")
+    person.types(b"printf 'na''me? '; read x; echo \"<$x>\"\n")
+    person.until(b"name? ")
+    person.types(b"bob\n")
+    person.until(b"<bob>\r\nb> ")
 
 
 @case("a cell comes from a file or from stdin as well", needs="python")
@@ -434,6 +564,19 @@ def exec_confined(t):
             r"CapEff:\s0+\nCapBnd:\s0+\nNoNewPrivs:\s1\nSeccomp:\s2")
     t.expect(s.exec("sh", "-c", "echo /proc/self/fd/*"), out_match=r"^/proc/self/fd/0 /proc/self/fd/1 /proc/self/fd/2( /proc/self/fd/3)?$")
     t.expect(s.exec("sh", "-c", "ulimit -n"), out="1024\n")
+
+
+@case("capabilities that a policy keeps are its programs', which use them; init cannot", needs="python")
+def capabilities(t):
+    policy = t.file("cap.toml", '[hardening]\ncapabilities = ["cap_net_bind_service"]\n')
+    Session(t, "--policy", policy)
+    bind = "import socket; socket.socket().bind(('127.0.0.1', 80))"
+    t.expect(t.sbx("session", "run", "s", "-c", bind))
+    of = lambda pid: dict(line.split(":\t") for line in t.sbx("session", "exec", "s", "--", "grep", "^Cap", f"/proc/{pid}/status").text.splitlines())
+    t.equal(of("self")["CapEff"], "0000000000000400", "what a program may")
+    t.equal([of(1)[name] for name in ("CapInh", "CapEff", "CapAmb")], ["0" * 16] * 3, "what init may")
+    # The control: without the key the kernel refuses it.
+    t.expect(Session(t, name="plain").run(bind), status=1, err="PermissionError")
 
 
 @case("exec under the strict policy: each program has its one execve, and no other", needs=("python", "plain-build"))
