@@ -426,6 +426,8 @@ class Session:
     def plot(self, slot, forms, title):
         """From the hooks: a plot was shown or saved."""
         if not forms or not any(forms):
+            self.dropped += 1
+            sys.stderr.write("a plot could not be drawn: %s\n" % self.output.cut(slot.text or title or slot.library, 200))
             return
         if slot.library == "matplotlib" and slot.rank < self.display_hooks.SHOWN:
             self.pending[slot] = (forms, title)
