@@ -44,9 +44,11 @@ void append_tail(std::string& tail, std::string_view bytes, size_t limit) {
 Status Host::run() {
   Status status = begin();
   if (status.ok()) status = loop();
+  if (status.ok() && !announced_) status = Error(ErrorKind::system, "the session ended before it could be used: " + why_over_);
   end();
   return status;
 }
+
 Status Host::begin() {
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
@@ -65,7 +67,7 @@ Status Host::begin() {
   live_ = SBX_TRY(runtime::LiveSandbox::start(ground_.spec(), facts_, cgroups));
   watch_.emplace(ground_.spec(), live_->cgroup(), live_->samples_memory());
   watch_->start(live_->proc_fd(), live_->space_fd());
-  deadlines_.emplace(options_.ttl, options_.idle, now_ms());
+  deadlines_.emplace(std::nullopt, std::nullopt, now_ms());
   SBX_TRY(listen(signals_.get(), tag(kSignals)));
   SBX_TRY(listen(timer_.get(), tag(kTimer)));
   SBX_TRY(listen(live_->news_fd(), tag(kNews)));
@@ -78,6 +80,7 @@ Status Host::begin() {
 
 void Host::become_ready() {
   if (std::exchange(announced_, true)) return;
+  deadlines_.emplace(options_.ttl, options_.idle, now_ms());  // a slow start is not its user's time
   ready_callback_(entry_->record());
 }
 

@@ -22,7 +22,6 @@ using runtime::Verdict;
 
 constexpr int64_t kFifoAgainMs = 2;
 constexpr size_t kMaxOutputs = 2000;
-constexpr size_t kOutputText = size_t{4} << 20;  // of the streams, a second time among the outputs
 constexpr uint64_t kHashedBytes = uint64_t{64} << 20;  // of files that a cell changed
 
 std::string hyphens(std::string name) {
@@ -376,13 +375,8 @@ std::string Host::result_text(const Job& job, const runtime::Report& report, boo
       continue;
     }
     const std::string& kept = segment.stream == 1 ? report.outcome.out.kept : report.outcome.err.kept;
-    const std::string bytes = kept.substr(segment.begin, std::min(segment.end - segment.begin, left));
-    left -= bytes.size();
-    Json output = Json::object().set("type", "stream").set("name", segment.stream == 1 ? "stdout" : "stderr");
-    if (bytes.size() < segment.end - segment.begin) output.set("truncated", true);
-    if (is_valid_utf8(bytes)) output.set("text", bytes);
-    else output.set("base64", base64_encode(bytes));
-    outputs.push_back(output.dump());
+    const std::string_view bytes = std::string_view(kept).substr(segment.begin, segment.end - segment.begin);
+    outputs.push_back(stream_output(segment.stream == 1 ? "stdout" : "stderr", bytes, left));
   }
   more.set("outputs_dropped", job.dropped);
   return with_outputs(runtime::result_json(report, job.streams_inside), more, outputs);

@@ -398,7 +398,7 @@ def deaf(t):
 
 @case("out of memory: 137, out_of_memory, the state is lost, files stay, and the next cell runs", needs="python")
 def out_of_memory(t):
-    s = Session(t, "--memory", "192M", "--disk", "32M")
+    s = Session(t, "--memory", "192M", "--disk", "32M", "--time", t.slow("60s"))
     done = t.expect(s.run("x = 1; open('f', 'w').write('kept')\nb = bytearray(1 << 30)\nfor i in range(0, 1 << 30, 4096): b[i] = 1", result=True),
                     status=(137, 1))
     # Where sampling holds the limit, its backstop may be first: an error that Python handles.
@@ -411,7 +411,7 @@ def out_of_memory(t):
 
 @case("out of memory in a grandchild ends everything, as in a run", needs="python")
 def out_of_memory_child(t):
-    s = Session(t, "--memory", "192M", "--disk", "32M")
+    s = Session(t, "--memory", "192M", "--disk", "32M", "--time", t.slow("60s"))
     hog = "import time; b = []\nwhile True: b.append(bytearray(b'x' * (1 << 20))); time.sleep(0.001)"
     done = t.expect(s.run(f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', {hog!r}]); import time; time.sleep(60)", result=True),
                     status=137, verdict="out_of_memory", hit="memory")
@@ -686,14 +686,14 @@ def supervisor_terminated(t):
 
 @case("its time to live ends a session, in use or not; its time without use ends one that nobody uses", needs="python")
 def deadlines(t):
-    s = Session(t, "--ttl", "1s", "--idle", "none")
+    s = Session(t, "--ttl", t.slow("1s"), "--idle", "none")
     cell = s.spawn("import time; time.sleep(100)")
-    _, err = cell.communicate(timeout=15)
+    _, err = cell.communicate(timeout=t.slow(15))
     t.equal(cell.returncode, 137, "status of the cell")
     t.match(err.decode(), "its time to live is over")
-    t.wait_until(lambda: s.entries() == [], 5, "the session is gone")
-    idle = Session(t, "--idle", "1s", name="i")
-    t.wait_until(lambda: idle.entries() == [], 10, "the session is gone")
+    t.wait_until(lambda: s.entries() == [], t.slow(5), "the session is gone")
+    idle = Session(t, "--idle", t.slow("1s"), name="i")
+    t.wait_until(lambda: idle.entries() == [], t.slow(10), "the session is gone")
 
 
 @case("a session that cannot be started says why and leaves nothing", needs="python")
@@ -904,15 +904,36 @@ def eval_value(t):
     t.expect(t.sbx("run", "--eval", "--lang", "python", stdin=b"[1,\n2]"), out="[1, 2]\n")
 
 
+ORDER = ("import os, sys\nprint('a')\ndisplay('one')\nos.system('echo child'); print('e', file=sys.stderr)\ndisplay('two')\n"
+         "print('b', end='')\n'value'")
+
+
+@case("--eval: displays and value stand in order with what is printed, as in a session", needs="python")
+def eval_order(t):
+    t.expect(t.sbx("run", "--eval", "--lang", "python", "-c", ORDER), out="a\n'one'\nchild\n'two'\nb'value'\n", err="^e\n$")
+    s = Session(t)
+    both = [json.loads(t.expect(t.sbx("run", "--eval", "--json", "--lang", "python", "-c", ORDER)).out), s.json(ORDER)]
+    for got in both:
+        t.equal((got["stdout"]["data"], got["stderr"]["data"]), ("a\nchild\nb", "e\n"), "the streams")
+        t.equal(got["stdout"]["total_bytes"], len("a\nchild\nb"), "their bytes")
+        t.equal([o.get("text") or o["data"]["text/plain"] for o in got["outputs"] if o.get("name") != "stderr"],
+                ["a\n", "'one'", "child\n", "'two'", "b", "'value'"])
+    done = t.sbx("run", "--eval", "--json", "--output", "64K", "--lang", "python", "-c", "while True: display(1); print('y' * 999)")
+    got = json.loads(t.expect(done, status=137).out)
+    t.true(set(got["stdout"]["data"]) <= set("y\n"), "the marks are gone")
+    # Output that is redirected, or a stdout that is closed, is the program's.
+    t.expect(t.sbx("run", "--eval", "--lang", "python", "-c", "import sys, io; sys.stdout = io.StringIO(); print('hidden'); display(1)\n2"), out="1\n2\n")
+
+
 @case("--eval: the result has all forms of what was displayed, the error too", needs="python")
 def eval_result(t):
     code = "print('o')\nclass R:\n    def _repr_html_(self): return '<b>r</b>'\n    def __repr__(self): return 'R'\ndisplay(R(), display_id='d')\nR()"
     got = json.loads(t.expect(t.sbx("run", "--eval", "--json", "--lang", "python", "-c", code)).out)
-    t.equal([(o["type"], o["data"]) for o in got["outputs"]], [(kind, {"text/html": "<b>r</b>", "text/plain": "R"}) for kind in ("display_data", "execute_result")])
+    t.equal([(o["type"], o["data"]) for o in got["outputs"] if o["type"] != "stream"], [(kind, {"text/html": "<b>r</b>", "text/plain": "R"}) for kind in ("display_data", "execute_result")])
     t.equal((got["stdout"]["data"], got["verdict"], got["exit_code"], got["outputs_dropped"]), ("o\n", "exited", 0, 0))
     done = t.sbx("run", "--eval", "--json", "--lang", "python", "-c", "def f():\n    1/0\nf()")
     got = json.loads(t.expect(done, status=1).out)
-    t.equal([(o["type"], o["name"]) for o in got["outputs"]], [("error", "ZeroDivisionError")])
+    t.equal([(o["type"], o["name"]) for o in got["outputs"]], [("stream", "stderr"), ("error", "ZeroDivisionError")])
     t.match(got["stderr"]["data"], r'Traceback.*\n  File "/box/main.py", line 3, in <module>\n    f\(\)\n  File "/box/main.py", line 2, in f')
     t.true("/run/sbx" not in got["stderr"]["data"], "the user's own lines only")
 
@@ -940,7 +961,8 @@ def eval_forged(t):
                 "links = {n: os.readlink('/proc/self/fd/' + n) for n in os.listdir('/proc/self/fd') if os.path.lexists('/proc/self/fd/' + n)}\n"
                 "fd = next(int(n) for n, to in links.items() if to.startswith('socket:'))\n")
         code += "".join(f"os.write(fd, b'%08x' % len({frame!r}) + {frame!r})\n" for frame in frames) + "'mine'"
-        return t.sbx("run", "--eval", "--lang", "python", "-c", code)
+        done = t.sbx("run", "--eval", "--json", "--lang", "python", "-c", code)
+        t.equal(json.loads(t.expect(done, err="is not believed: the driver broke its protocol").out)["outputs"], [])
     one = b'{"type":"result","cell":1,"token":"%s","seq":1,"data":{"text/plain":"forged"}}'
-    t.expect(forge(one % (b"0" * 32)), out="", err="is not believed: the driver broke its protocol: a frame that belongs to another cell")
-    t.expect(forge(b"[" * 5000), out="", err="is not believed")
+    forge(one % (b"0" * 32))
+    forge(b"[" * 5000)
