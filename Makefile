@@ -145,10 +145,11 @@ install: build
 deb tarball: build
 	@packaging/package.sh $@ build
 
-test-sessions:
+test-sessions: all
 	@tools/install-deps.sh sessions
 	@python3 tests/sessions/driver_test.py --all-pythons --fuzz 10
 	@python3 tests/sessions/golden.py
+	@python3 tests/run.py --binary build/sbx --cases tests/sessions $(call skips,tests/sessions/expected-skips.txt)
 
 test-packages: build
 	@tools/install-deps.sh packages

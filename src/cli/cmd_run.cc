@@ -11,6 +11,7 @@
 #include "cli/run_options.h"
 #include "runtime/request.h"
 #include "session/driver.h"
+#include "session/evaluation.h"
 
 namespace sbx::cli {
 namespace {
@@ -82,14 +83,14 @@ void tell(const runtime::Report& report, const runtime::RunRequest& request, con
   }
 }
 
-// The values that the program told of: printed, and for the result.
-std::string deliver_values(const runtime::Report& report, const std::string& token, const FrontOptions& front, int& status) {
-  const session::Evaluation evaluation = session::read_evaluation(report.said, token);
-  if (!front.json) {
-    for (const std::string& text : evaluation.shown) {
-      if (!print(text + "\n") && status == 0) status = 1;
-    }
-  }
+// The result, with the values that the program told of; "" where nobody wants it.
+std::string deliver_values(runtime::Report& report, const std::string& token, const FrontOptions& front) {
+  runtime::StreamResult& out = report.outcome.out;
+  runtime::StreamResult& err = report.outcome.err;
+  const size_t before[] = {out.kept.size(), err.kept.size()};
+  const session::Evaluation evaluation = session::read_evaluation(report.said, token, front.json ? &out.kept : nullptr, front.json ? &err.kept : nullptr);
+  out.total_bytes -= front.json ? before[0] - out.kept.size() : 0;
+  err.total_bytes -= front.json ? before[1] - err.kept.size() : 0;
   if (!evaluation.problem.empty()) say("what the program said of its values is not believed: " + evaluation.problem);
   if (!front.json && front.result_file.empty()) return "";
   session::Json more = session::Json::object();
@@ -127,7 +128,7 @@ int run_or_exec(bool exec, const Invocation& invocation) {
     Result<std::string> made = session::make_token();
     if (!made.ok()) return fail(made.error(), front, file);
     token = made.take();
-    request.evaluator = [&token](const std::string& language) { return session::evaluator_of(language, token); };
+    request.evaluator = [&](const std::string& language) { return session::evaluator_of(language, token, front.json ? "marks" : "text"); };
   }
   request.invocation = invocation.words;
   request.invocation_insert += 2;
@@ -136,11 +137,11 @@ int run_or_exec(bool exec, const Invocation& invocation) {
   if (request.verbosity > 0) observer.note = say;
   if (request.verbosity > 1) observer.call = [](const std::string& call) { say("call: " + call); };
   if (!front.quiet && request.verbosity == 0 && can_show_progress()) observer.progress = show_progress;
-  const Result<runtime::Report> result = runtime::execute(request, runtime::probe_host(), observer);
+  Result<runtime::Report> result = runtime::execute(request, runtime::probe_host(), observer);
   if (!result.ok()) return fail(result.error(), front, file);
-  const runtime::Report& report = result.value();
-  int status = report.exit_status;
-  const std::string with_values = front.eval ? deliver_values(report, token, front, status) : "";
+  runtime::Report& report = result.value();
+  const int status = report.exit_status;
+  const std::string with_values = front.eval ? deliver_values(report, token, front) : "";
   tell(report, request, front);
   if (!front.json && !file.has_value()) return status;
   return deliver(front.eval ? with_values : runtime::result_json(report, front.json), front, file, status);

@@ -1,7 +1,10 @@
 // sbx session run, exec, attach: cells and programs in a session that is there.
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <optional>
+#include <utility>
 
 #include "base/sys.h"
 #include "base/text.h"
@@ -38,7 +41,7 @@ std::vector<Option> options(bool exec, CellOptions& cell) {
       cell.code = value;
       return {};
     });
-    add(kProgram, 0, "stdin", "FILE", "what the cell reads on stdin", "nothing", [&](const std::string& value) -> Status {
+    add(kProgram, 0, "stdin", "FILE", "what the cell reads on stdin, as it comes; - for your own", "nothing", [&](const std::string& value) -> Status {
       cell.stdin_file = value;
       return {};
     }, ValueKind::file);
@@ -80,20 +83,28 @@ constexpr char kExecAbout[] =
 constexpr char kAttachUsage[] = "usage: sbx session attach ID";
 constexpr char kAttachAbout[] =
     "Reads cells from you and shows what they give, until the end of input (Ctrl-D). The session goes on afterwards.\n"
+    "At a terminal, what you type while a cell runs is its stdin.\n"
     "A cell ends at the end of a line; one that begins with ':' and a blank line after it spans several lines.";
 
-// A file of the caller's, whole.
-Result<std::string> read_input(const std::string& path, const char* flag) {
+Result<UniqueFd> open_input(const std::string& path, const char* flag) {
   Result<UniqueFd> file = sys::open(path, O_RDONLY | O_NOCTTY);
-  if (!file.ok()) {
-    const int errnum = file.error().errnum();
-    return Error(ErrorKind::usage, errnum == ENOENT ? "no such file: " + quoted_path(path) : "cannot open " + quoted_path(path) + ": " + errno_text(errnum)).with_origin(flag);
+  if (file.ok()) {
+    struct stat info {};
+    if (::fstat(file.value().get(), &info) == 0 && S_ISDIR(info.st_mode)) return Error(ErrorKind::usage, quoted_path(path) + " is a directory").with_origin(flag);
+    return file;
   }
-  Result<std::string> text = sys::read_all(file.value().get(), kMaxCode);
+  const int errnum = file.error().errnum();
+  return Error(ErrorKind::usage, errnum == ENOENT ? "no such file: " + quoted_path(path) : "cannot open " + quoted_path(path) + ": " + errno_text(errnum)).with_origin(flag);
+}
+
+// A cell in a file of the caller's.
+Result<std::string> read_code(const std::string& path) {
+  const UniqueFd file = SBX_TRY(open_input(path, ""));
+  Result<std::string> text = sys::read_all(file.get(), kMaxCode);
   if (!text.ok() && text.error().kind() == ErrorKind::resource) {
-    return Error(ErrorKind::usage, quoted_path(path) + " is more than 16M").with_origin(flag).with_hint("copy it in: sbx cp " + shell_quote(path) + " ID:" + base_name(path));
+    return Error(ErrorKind::usage, quoted_path(path) + " is more than 16M").with_hint("copy it in: sbx cp " + shell_quote(path) + " ID:" + base_name(path));
   }
-  if (!text.ok()) return Error(ErrorKind::usage, text.error().text()).with_origin(flag);
+  if (!text.ok()) return Error(ErrorKind::usage, text.error().text());
   return text;
 }
 
@@ -139,7 +150,7 @@ Result<std::string> code_of(CellOptions& cell, std::vector<std::string>& words, 
   if (!words.empty() && !marked) {
     const std::string name = words[0];
     words.erase(words.begin());
-    if (name != "-") return read_input(name, "");
+    if (name != "-") return read_code(name);
   } else if (::isatty(STDIN_FILENO) == 1) {
     return Error(ErrorKind::usage, "no program given").with_hint("name a FILE, give -c CODE, or pipe code on stdin; sbx session attach is for typing");
   }
@@ -190,13 +201,15 @@ int run_or_exec(bool exec, const Invocation& invocation) {
   std::vector<std::string>& rest = parsed.value().rest;
   Json request = request_of(exec ? "exec" : "run", cell);
   std::optional<std::string> code;
-  std::string input;
+  int input = STDIN_FILENO;
+  UniqueFd input_file;
   if (exec) {
     if (rest.empty()) return fail(name, Error(ErrorKind::usage, "no command given").with_hint("for instance: sbx session exec " + shell_quote(id) + " -- ls -l"), cell, file);
     Json argv = Json::array();
     for (const std::string& word : rest) argv.add(word);
-    request.set("argv", std::move(argv));
+    request.set("argv", std::move(argv)).set("stdin", true);
   } else {
+    const bool from_stdin = !cell.code && (rest.empty() || parsed.value().marked || rest[0] == "-");
     Result<std::string> text = code_of(cell, rest, parsed.value().marked);
     if (!text.ok()) return fail(name, text.error(), cell, file);
     code = text.take();
@@ -204,22 +217,31 @@ int run_or_exec(bool exec, const Invocation& invocation) {
     for (const std::string& word : rest) arguments.add(word);
     request.set("arguments", std::move(arguments));
     if (!cell.stdin_file.empty()) {
-      Result<std::string> given = read_input(cell.stdin_file, "flag --stdin");
-      if (!given.ok()) return fail(name, given.error(), cell, file);
-      input = given.take();
+      if (cell.stdin_file == "-" && from_stdin) return fail(name, Error(ErrorKind::usage, "stdin cannot be the cell and its input").with_origin("flag --stdin").with_hint("give the cell with -c or as a FILE"), cell, file);
+      if (cell.stdin_file != "-") {
+        Result<UniqueFd> opened = open_input(cell.stdin_file, "flag --stdin");
+        if (!opened.ok()) return fail(name, opened.error(), cell, file);
+        input_file = opened.take();
+      }
+      input = input_file.valid() ? input_file.get() : STDIN_FILENO;
       request.set("stdin", true);
     }
   }
   Result<SessionLink> link = open_session(id);
   if (!link.ok()) return fail(name, link.error(), cell, file);
-  const Result<SessionReply> reply = run_at_session(link.value().connection, request, code, input, exec ? STDIN_FILENO : -1, cell.quiet);
+  const Result<SessionReply> reply = run_at_session(link.value().connection, request, code, input, cell.quiet);
   if (!reply.ok()) return fail(name, reply.error(), cell, file);
   return deliver(reply.value(), cell, file);
 }
 
-// A line from the terminal; nullopt at the end of input.
-std::optional<std::string> read_line() {
-  std::string line;
+// A line of `ahead`, which was typed while a cell ran, or from the terminal; nullopt at the end of input.
+std::optional<std::string> read_line(std::string& ahead) {
+  if (const size_t end = ahead.find('\n'); end != std::string::npos) {
+    std::string line = ahead.substr(0, end);
+    ahead.erase(0, end + 1);
+    return line;
+  }
+  std::string line = std::exchange(ahead, "");
   for (char byte; ::read(STDIN_FILENO, &byte, 1) == 1;) {
     if (byte == '\n') return line;
     line += byte;
@@ -230,15 +252,15 @@ std::optional<std::string> read_line() {
 }
 
 // A cell as a person types it: a line, and, where that ends with ':' or begins with '@', what follows until a blank one.
-std::optional<std::string> read_cell(const std::string& prompt, bool terminal) {
+std::optional<std::string> read_cell(const std::string& prompt, bool terminal, std::string& ahead) {
   if (terminal) (void)print(prompt + "> ");
-  std::optional<std::string> line = read_line();
+  std::optional<std::string> line = read_line(ahead);
   if (!line) return std::nullopt;
   std::string text = *line + "\n";
   const bool several = trim(*line).ends_with(':') || trim(*line).ends_with('\\') || starts_with(*line, "@") || starts_with(*line, "%%");
   while (several) {
     if (terminal) (void)print(std::string(prompt.size(), '.') + "  ");
-    std::optional<std::string> more = read_line();
+    std::optional<std::string> more = read_line(ahead);
     if (!more || trim(*more).empty()) break;
     text += *more + "\n";
   }
@@ -278,17 +300,20 @@ int session_attach_command(const Invocation& invocation) {
   if (words.value().size() != 1) return fail_usage("session attach", Error(ErrorKind::usage, "which session?").with_hint("sbx session attach ID; sbx session ls lists them"));
   const bool terminal = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1;
   int status = 0;
+  std::string ahead;
   for (;;) {
     Result<SessionLink> link = open_session(words.value()[0]);
     if (!link.ok()) return fail_usage("session attach", link.error());
     const std::string& shown = link.value().record.name.empty() ? link.value().record.id.substr(0, 8) : link.value().record.name;
-    const std::optional<std::string> text = read_cell(shown, terminal);
+    const std::optional<std::string> text = read_cell(shown, terminal, ahead);
     if (!text) break;
     if (trim(*text).empty()) continue;
     // While the person typed, the session may have ended.
     link = open_session(words.value()[0]);
     if (!link.ok()) return fail_usage("session attach", link.error());
-    const Result<SessionReply> reply = run_at_session(link.value().connection, request_of("run", cell), *text, "", -1, cell.quiet);
+    // A person answers what the cell asks. From a pipe come cells, and none is lost to one that reads its stdin.
+    const Result<SessionReply> reply = run_at_session(link.value().connection, request_of("run", cell).set("stdin", terminal), *text, STDIN_FILENO, cell.quiet);
+    if (reply.ok()) ahead += reply.value().unread;
     std::optional<ResultFile> none;
     status = reply.ok() ? deliver(reply.value(), cell, none) : fail("session attach", reply.error(), cell, none);
   }

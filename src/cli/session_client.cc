@@ -4,12 +4,14 @@
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <optional>
 
 #include "base/sys.h"
 #include "base/text.h"
@@ -22,8 +24,6 @@ using session::Connection;
 using session::Json;
 using session::Kind;
 using session::Message;
-
-constexpr size_t kInputChunk = 65536;
 
 ErrorKind kind_of(std::string_view name) {
   for (const ErrorKind kind : {ErrorKind::usage, ErrorKind::policy, ErrorKind::not_found, ErrorKind::not_executable, ErrorKind::unsupported,
@@ -65,19 +65,44 @@ class Signals {
   UniqueFd fd_;
 };
 
+// The terminal's echo, off for a secret that the program asks for, and back whatever happens.
+class Echo {
+ public:
+  explicit Echo(int terminal) : terminal_(terminal) {}
+  Echo(const Echo&) = delete;
+  Echo& operator=(const Echo&) = delete;
+  ~Echo() { set(true); }
+  void set(bool on) {
+    if (on == !before_.has_value()) return;
+    if (on) {
+      (void)::tcsetattr(terminal_, TCSADRAIN, &*before_);
+      before_.reset();
+      return;
+    }
+    termios now{};
+    if (terminal_ < 0 || ::tcgetpgrp(terminal_) != ::getpgrp() || ::tcgetattr(terminal_, &now) != 0) return;
+    before_ = now;
+    now.c_lflag &= ~static_cast<tcflag_t>(ECHO);
+    (void)::tcsetattr(terminal_, TCSADRAIN, &now);
+  }
+
+ private:
+  int terminal_;
+  std::optional<termios> before_;
+};
+
 class Exchange {
  public:
-  Exchange(Connection& connection, int stdin_fd, bool quiet) : connection_(connection), stdin_(stdin_fd), quiet_(quiet) {}
+  Exchange(Connection& connection, int stdin_fd, bool quiet) : connection_(connection), stdin_(stdin_fd), quiet_(quiet), echo_(stdin_fd) {}
 
-  std::string result;  // as it came
+  std::string result, unread;  // as they came
 
   Result<Json> run() {
     for (;;) {
       std::array<pollfd, 3> polls{};
       polls[0] = {connection_.fd(), static_cast<short>(POLLIN | (to_send_.empty() ? 0 : POLLOUT)), 0};
       polls[1] = {signals_.fd(), POLLIN, 0};
-      const bool reading = stdin_ >= 0 && to_send_.empty();
-      polls[2] = {reading ? stdin_ : -1, POLLIN, 0};
+      polls[2] = {wants_input_ ? stdin_ : -1, POLLIN, 0};
       if (::poll(polls.data(), polls.size(), -1) < 0 && errno != EINTR) return Error::from_errno(errno, "wait for the session");
       if (polls[1].revents != 0) interrupt();
       if (polls[2].revents != 0) read_input();
@@ -88,6 +113,14 @@ class Exchange {
         if (message) {
           if (message->kind == Kind::result) {
             result = std::move(message->body);
+            continue;
+          }
+          if (message->kind == Kind::unread) {
+            unread = std::move(message->body);
+            continue;
+          }
+          if (message->kind == Kind::more) {
+            wants_input_ = true;
             continue;
           }
           if (message->kind == Kind::reply) return session::parse_json(message->body);
@@ -105,17 +138,14 @@ class Exchange {
     while (signals_.take()) to_send_ += session::encode(Kind::interrupt, "");
   }
 
+  // One piece, for which the session has asked: so an interrupt never waits behind input that nobody reads.
   void read_input() {
-    std::string bytes(kInputChunk, '\0');
+    std::string bytes(session::kInputPiece, '\0');
     const ssize_t got = ::read(stdin_, bytes.data(), bytes.size());
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
-    if (got > 0) {
-      bytes.resize(static_cast<size_t>(got));
-      to_send_ += session::encode(Kind::input, bytes);
-    } else {
-      to_send_ += session::encode(Kind::input_end, "");
-      stdin_ = -1;
-    }
+    wants_input_ = false;
+    bytes.resize(got > 0 ? static_cast<size_t>(got) : 0);
+    to_send_ += bytes.empty() ? session::encode(Kind::input_end, "") : session::encode(Kind::input, bytes);
   }
 
   // Never waits: the session may be waiting for us to take what a program prints.
@@ -135,6 +165,7 @@ class Exchange {
       case Kind::note:
         if (!quiet_) say(message.body);
         return;
+      case Kind::echo: return echo_.set(message.body != "0");
       default: return;
     }
   }
@@ -160,9 +191,10 @@ class Exchange {
   Connection& connection_;
   int stdin_;
   bool quiet_;
+  Echo echo_;
   Signals signals_;
   std::string to_send_;
-  bool out_gone_ = false, err_gone_ = false;
+  bool wants_input_ = false, out_gone_ = false, err_gone_ = false;
 };
 
 }  // namespace
@@ -196,20 +228,16 @@ Result<Json> ask_session(Connection& connection, const Json& request) {
   }
 }
 
-Result<SessionReply> run_at_session(Connection& connection, const Json& request, const std::optional<std::string>& code, const std::string& cell_input,
-                            int stdin_fd, bool quiet) {
+Result<SessionReply> run_at_session(Connection& connection, const Json& request, const std::optional<std::string>& code, int stdin_fd, bool quiet) {
   SBX_TRY(connection.send(Kind::request, request.dump()));
   // A session that has refused it already does not listen any more; its answer is there to be read.
-  bool listening = true;
-  for (size_t at = 0; listening && at < cell_input.size(); at += kInputChunk) {
-    listening = connection.send(Kind::input, std::string_view(cell_input).substr(at, kInputChunk)).ok();
-  }
-  if (code && listening) (void)connection.send(Kind::code, *code);
+  if (code) (void)connection.send(Kind::code, *code);
   Exchange exchange(connection, stdin_fd, quiet);
   SessionReply answer;
   answer.reply = SBX_TRY(exchange.run());
   if (std::optional<Error> error = error_of(answer.reply)) return std::move(*error);
   answer.result = std::move(exchange.result);
+  answer.unread = std::move(exchange.unread);
   return answer;
 }
 

@@ -25,12 +25,13 @@ std::optional<Error> error_of(const session::Json& reply);
 Error session_has_ended();
 
 // Runs what `request` says at the session: streams and signals go through, until the reply. `code`: of a cell.
-// `stdin_fd`: given to the program while it runs, -1: nothing.
+// `stdin_fd`: read while it runs, if the request says "stdin".
 struct SessionReply {
   session::Json reply;
+  std::string unread;  // was read from stdin_fd, but not by the cell
   std::string result;  // the JSON of a run; "" where none was asked for
 };
 Result<SessionReply> run_at_session(session::Connection& connection, const session::Json& request, const std::optional<std::string>& code,
-                                     const std::string& cell_input, int stdin_fd, bool quiet);
+                                     int stdin_fd, bool quiet);
 
 }  // namespace sbx::cli

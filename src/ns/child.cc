@@ -1244,9 +1244,18 @@ void start_spawned(const ChildPlan& plan, Spawned& spawned, const int (&fds)[kSp
   report(plan, SpawnNews::started, pid > 0 ? pid : 0, pid > 0 ? 0 : pid);
 }
 
+// What its programs keep, they take up after the fork. Init only holds it ready: nothing it does is done with it.
+void shelve_capabilities(const ChildPlan& plan, uint64_t keep) noexcept {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2] = {};
+  for (int half = 0; half < 2; ++half) data[half].permitted = static_cast<uint32_t>(keep >> (32 * half));
+  must(plan, call(SYS_capset, &header, data));
+  must(plan, call(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0));
+}
+
 [[noreturn]] void serve_session(const ChildPlan& plan) noexcept {
   enter(plan, Stage::capabilities);
-  set_capabilities(plan, plan.keep_capabilities);  // what its programs keep, init cannot give up
+  shelve_capabilities(plan, plan.keep_capabilities);
   if (plan.landlock_ruleset >= 0) add_landlock_rules(plan);
   const uint64_t ended = uint64_t{1} << (SIGCHLD - 1);
   enter(plan, Stage::running);

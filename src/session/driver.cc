@@ -82,7 +82,7 @@ std::vector<std::string> languages_with_driver() {
   return names;
 }
 
-Result<runtime::SessionDriver> evaluator_of(const std::string& language, const std::string& token) {
+Result<runtime::SessionDriver> evaluator_of(const std::string& language, const std::string& token, const std::string& show) {
   std::vector<std::string> possible;
   for (const Known& known : known_drivers()) {
     if (known.once.empty()) continue;
@@ -92,6 +92,7 @@ Result<runtime::SessionDriver> evaluator_of(const std::string& language, const s
     if (!driver) break;
     driver->argv.insert(driver->argv.end(), known.once.begin(), known.once.end());
     driver->environment.emplace_back("SBX_TOKEN", token);
+    driver->environment.emplace_back("SBX_SHOW", show);
     return std::move(*driver);
   }
   return Error(ErrorKind::usage, "programs in " + quoted(language) + " have no last expression that sbx could tell the value of")
@@ -160,6 +161,9 @@ Result<DriverFrame> FrameReader::check(Json body) {
     if (body.has("display_id") && !body.at("display_id").is(Json::Kind::text) && !body.at("display_id").is(Json::Kind::null)) return broken("display_id is no text");
   } else if (type == "clear") {
     frame.type = DriverFrame::Type::clear;
+  } else if (type == "echo") {
+    frame.type = DriverFrame::Type::echo;
+    if (!body.at("on").is(Json::Kind::boolean)) return broken("echo is neither on nor off");
   } else if (type == "done") {
     frame.type = DriverFrame::Type::done;
     running_ = false;
@@ -194,6 +198,16 @@ std::string error_output(const DriverFrame& done) {
   return Json::object().set("type", "error").set("name", error.at("name")).set("value", error.at("value")).set("traceback", error.at("traceback")).dump();
 }
 
+std::string stream_output(const char* name, std::string_view bytes, size_t& left) {
+  const std::string_view wanted = bytes.substr(0, left);
+  left -= wanted.size();
+  Json output = Json::object().set("type", "stream").set("name", name);
+  if (wanted.size() < bytes.size()) output.set("truncated", true);
+  if (is_valid_utf8(wanted)) output.set("text", std::string(wanted));
+  else output.set("base64", base64_encode(wanted));
+  return output.dump();
+}
+
 std::string with_outputs(std::string object, const Json& more, const std::vector<std::string>& outputs) {
   object.resize(object.rfind('}'));
   while (!object.empty() && (object.back() == '\n' || object.back() == ' ')) object.pop_back();
@@ -202,41 +216,6 @@ std::string with_outputs(std::string object, const Json& more, const std::vector
   object.append(",").append(members, 1).append(",\n  \"outputs\": [");
   for (size_t i = 0; i < outputs.size(); ++i) object.append(i == 0 ? "\n    " : ",\n    ").append(outputs[i]);
   return object.append(outputs.empty() ? "]\n}\n" : "\n  ]\n}\n");
-}
-
-Evaluation read_evaluation(std::string_view frames, const std::string& token) {
-  Evaluation evaluation;
-  FrameReader reader;
-  reader.begin_program(token);
-  reader.append(frames);
-  bool clear = false;
-  for (;;) {
-    Result<std::optional<DriverFrame>> next = reader.next();
-    if (!next.ok()) {
-      evaluation.problem = next.error().text();
-      break;
-    }
-    if (!next.value()) break;
-    const DriverFrame& frame = *next.value();
-    if (frame.type == DriverFrame::Type::clear) {
-      clear = true;
-      if (frame.body.at("wait").boolean()) continue;
-    } else if (frame.type == DriverFrame::Type::done) {
-      evaluation.dropped = static_cast<uint64_t>(std::max<int64_t>(frame.body.at("dropped").integer(), 0));
-      if (std::string error = error_output(frame); !error.empty()) evaluation.outputs.push_back(std::move(error));
-      continue;
-    }
-    if (std::exchange(clear, false)) {
-      evaluation.outputs.clear();
-      evaluation.shown.clear();
-    }
-    if (frame.type == DriverFrame::Type::clear) continue;
-    if (const std::string& text = frame.body.at("data").at("text/plain").text(); !text.empty() && frame.type != DriverFrame::Type::update) {
-      evaluation.shown.push_back(text);
-    }
-    evaluation.outputs.push_back(output_json(frame));
-  }
-  return evaluation;
 }
 
 }  // namespace sbx::session

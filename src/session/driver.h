@@ -22,9 +22,10 @@ inline constexpr size_t kMaxFrame = size_t{16} << 20;
 // "yes", "no"; "" as auto.
 std::optional<runtime::SessionDriver> driver_of(const std::string& language, const std::string& preload = "", const std::string& ipython = "");
 std::vector<std::string> languages_with_driver();
-// How one program is run so that it tells the value of its last expression (sbx run --eval). Its frames bear `token`.
+// How one program is run so that it tells the value of its last expression (sbx run --eval). Its frames bear `token`. `show`: what
+// it writes where a value was told: "text", it as text; "marks", for read_evaluation() (session/evaluation.h).
 // Errors: usage for a language that has no such driver.
-Result<runtime::SessionDriver> evaluator_of(const std::string& language, const std::string& token);
+Result<runtime::SessionDriver> evaluator_of(const std::string& language, const std::string& token, const std::string& show);
 
 // 32 hexadecimal digits, new for each cell.
 Result<std::string> make_token();
@@ -33,7 +34,7 @@ std::string frame(std::string_view body);
 
 // What a driver says, checked.
 struct DriverFrame {
-  enum class Type { ready, display, update, result, clear, done };
+  enum class Type { ready, display, update, result, clear, echo, done };
   Type type = Type::ready;
   Json body;
 };
@@ -78,17 +79,11 @@ class FrameReader {
 // One display, update or result as it stands among the `outputs` of a result; and the error of a `done`, "" if none.
 std::string output_json(const DriverFrame& frame);
 std::string error_output(const DriverFrame& done);
+// A piece of a stream among them, of which only `left` bytes are wanted; those are taken off.
+std::string stream_output(const char* name, std::string_view bytes, size_t& left);
+inline constexpr size_t kOutputText = size_t{4} << 20;  // of the streams, a second time among the outputs
 // A JSON object as text, with the members of `more` and `outputs` behind its own. As text: the streams in it may be large,
 // and of an output only its text is kept: as values, what a cell may send (64M of "[]," each) would take gigabytes.
 std::string with_outputs(std::string object, const Json& more, const std::vector<std::string>& outputs);
-
-// What one program has said of its values.
-struct Evaluation {
-  std::vector<std::string> shown;  // text/plain of displays and value, in their order
-  std::vector<std::string> outputs;  // each as JSON
-  uint64_t dropped = 0;
-  std::string problem;             // why nothing of what followed is believed; "": all was as it should be
-};
-Evaluation read_evaluation(std::string_view frames, const std::string& token);
 
 }  // namespace sbx::session

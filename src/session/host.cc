@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -30,6 +31,11 @@ int64_t clock_ms(clockid_t clock) {
   return static_cast<int64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1000000;
 }
 
+size_t bytes_in_pipe(int fd) {
+  int count = 0;
+  return ::ioctl(fd, FIONREAD, &count) == 0 && count > 0 ? static_cast<size_t>(count) : 0;
+}
+
 void append_tail(std::string& tail, std::string_view bytes, size_t limit) {
   tail.append(bytes);
   if (tail.size() > 2 * limit) tail.erase(0, tail.size() - limit);
@@ -38,9 +44,11 @@ void append_tail(std::string& tail, std::string_view bytes, size_t limit) {
 Status Host::run() {
   Status status = begin();
   if (status.ok()) status = loop();
+  if (status.ok() && !announced_) status = Error(ErrorKind::system, "the session ended before it could be used: " + why_over_);
   end();
   return status;
 }
+
 Status Host::begin() {
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
@@ -59,7 +67,7 @@ Status Host::begin() {
   live_ = SBX_TRY(runtime::LiveSandbox::start(ground_.spec(), facts_, cgroups));
   watch_.emplace(ground_.spec(), live_->cgroup(), live_->samples_memory());
   watch_->start(live_->proc_fd(), live_->space_fd());
-  deadlines_.emplace(options_.ttl, options_.idle, now_ms());
+  deadlines_.emplace(std::nullopt, std::nullopt, now_ms());
   SBX_TRY(listen(signals_.get(), tag(kSignals)));
   SBX_TRY(listen(timer_.get(), tag(kTimer)));
   SBX_TRY(listen(live_->news_fd(), tag(kNews)));
@@ -72,6 +80,7 @@ Status Host::begin() {
 
 void Host::become_ready() {
   if (std::exchange(announced_, true)) return;
+  deadlines_.emplace(options_.ttl, options_.idle, now_ms());  // a slow start is not its user's time
   ready_callback_(entry_->record());
 }
 
@@ -117,7 +126,7 @@ void Host::handle(uint64_t what, uint32_t events) {
       if (Program* program = find_program(id)) pump(id, *program, (what & 255) == kOut ? 1 : 2);
       return;
     case kInput:
-      if (Program* program = find_program(id)) feed(id, *program);
+      if (Job* job = find_job(id)) feed(*job);
       return;
     case kDenials:
       if (Program* program = find_program(id)) on_denials(id, *program);
@@ -185,6 +194,7 @@ int Host::wait_ms() const {
     earlier(cell_->deadline_ms);
     earlier(cell_->grace_ms);
     earlier(cell_->again_ms);
+    earlier(cell_->fifo_again_ms);
   }
   for (const auto& job : execs_) {
     earlier(job->deadline_ms);
@@ -230,6 +240,7 @@ void Host::check_job(Job& job, int64_t now) {
     return kill_everything();
   }
   if (job.again_ms && *job.again_ms <= now) interrupt_driver(job, now);
+  if (job.fifo_again_ms && *job.fifo_again_ms <= now) open_fifo(job, now);
 }
 
 // Limits are the sandbox's: the cell that ends next tells of them.

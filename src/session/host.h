@@ -29,7 +29,7 @@ struct HostOptions {
   std::optional<Millis> ttl, idle;
   std::string warm;          // started ahead, for whoever asks for exactly this; used once. "": in use at once
   Millis grace{3000};        // from the interrupt to the end of everything
-  Millis start{30000};       // until the driver is ready
+  Millis start{120000};      // until the driver is ready: with what it imports beforehand, on a slow machine
   bool changes = false;      // the working directory can be written: tell what cells changed in it
   std::function<int64_t()> now_ms;  // for ttl and idle; milliseconds that go on in suspend. Empty: CLOCK_BOOTTIME
 };

@@ -1,8 +1,12 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <utility>
 
 #include "base/sys.h"
 #include "base/text.h"
@@ -16,8 +20,8 @@ namespace {
 
 using runtime::Verdict;
 
+constexpr int64_t kFifoAgainMs = 2;
 constexpr size_t kMaxOutputs = 2000;
-constexpr size_t kOutputText = size_t{4} << 20;  // of the streams, a second time among the outputs
 constexpr uint64_t kHashedBytes = uint64_t{64} << 20;  // of files that a cell changed
 
 std::string hyphens(std::string name) {
@@ -41,7 +45,8 @@ void Host::on_frame(DriverFrame& frame) {
   drain(*program);
   Job& job = *cell_;
   if (frame.type == DriverFrame::Type::done) return on_done(job, frame);
-  note_output(job, frame);
+  if (frame.type == DriverFrame::Type::echo) tell(job.client, Kind::echo, frame.body.at("on").boolean() ? "1" : "0");
+  else note_output(job, frame);
   send_frames(session::frame(Json::object().set("type", "ack").set("seq", frames_.seq()).dump()));
 }
 
@@ -129,7 +134,9 @@ Status Host::start_cell(Job& job) {
   request.set("type", "execute").set("cell", job.number).set("token", token).set("ack", true);
   if (job.has_input) {
     const std::string path = std::string(runtime::kCellInputDirectory) + "/" + std::to_string(job.number);
-    SBX_TRY(put_inside(live_->root_fd(), path.substr(1), job.input));
+    SBX_TRY(make_fifo_inside(live_->root_fd(), path.substr(1)));
+    job.fifo = path.substr(1);
+    job.fifo_again_ms = 0;
     request.set("stdin", path);
   }
   frames_.begin_cell(job.number, token);
@@ -142,17 +149,89 @@ Status Host::start_cell(Job& job) {
 
 Status Host::start_step(Job& job) {
   const runtime::CellStep& step = job.steps[job.step];
-  const bool last = job.step + 1 == job.steps.size();
-  job.program = SBX_TRY(start_program(step.argv, step.argv[0], step.environment, -1, last && (job.exec || job.has_input)));
-  job.started = true;
-  Program& program = programs_[job.program];
-  program.job = &job;
-  if (last && job.has_input && !job.exec) {
-    program.to_input = std::move(job.input);
-    program.input_ends = true;
-    feed(job.program, program);
+  sys::Pipe input;
+  if (job.has_input && job.step + 1 == job.steps.size()) {
+    input = SBX_TRY(sys::pipe());
+    SBX_TRY(sys::set_nonblocking(input.write.get()));
   }
+  job.program = SBX_TRY(start_program(step.argv, step.argv[0], step.environment, input.read.valid() ? input.read.get() : -1, -1));
+  job.started = true;
+  programs_[job.program].job = &job;
+  if (input.write.valid()) take_input(job, std::move(input.write));
   return {};
+}
+
+Job* Host::find_job(uint64_t id) {
+  if (cell_ && cell_->id == id) return cell_.get();
+  for (auto& job : execs_) {
+    if (job->id == id) return job.get();
+  }
+  return nullptr;
+}
+
+// Nothing tells when a reader comes, and only then can the end of input be said by closing.
+void Host::open_fifo(Job& job, int64_t now) {
+  const ActAs acting(live_->host_uid(), live_->host_gid());
+  Result<UniqueFd> fifo = open_inside(live_->root_fd(), job.fifo, O_WRONLY);
+  if (!fifo.ok() && fifo.error().errnum() == ENXIO) {
+    job.fifo_again_ms = now + kFifoAgainMs;
+    return;
+  }
+  job.fifo_again_ms.reset();
+  struct stat info {};
+  if (fifo.ok() && ::fstat(fifo.value().get(), &info) == 0 && S_ISFIFO(info.st_mode)) take_input(job, fifo.take());
+  else job.input_ends = true;  // the payload has changed it
+  remove_inside(live_->root_fd(), std::exchange(job.fifo, ""));
+}
+
+void Host::take_input(Job& job, UniqueFd input) {
+  job.input = std::move(input);
+  feed(job);
+}
+
+void Host::feed(Job& job) {
+  while (job.input.valid() && !job.to_input.empty()) {
+    const ssize_t put = ::write(job.input.get(), job.to_input.data(), job.to_input.size());
+    if (put > 0) {
+      job.to_input.erase(0, static_cast<size_t>(put));
+    } else if (errno == EAGAIN) {
+      break;
+    } else if (errno != EINTR) {  // nobody reads it any more
+      job.to_input.clear();
+      job.input_ends = true;
+    }
+  }
+  if (!job.input.valid()) return;
+  const bool wanted = !job.to_input.empty();
+  if (wanted != job.input_watched) {
+    if (wanted) (void)listen(job.input.get(), tag(kInput, job.id), EPOLLOUT);
+    else forget(job.input.get());
+    job.input_watched = wanted;
+  }
+  if (wanted) return;
+  if (job.input_ends) job.input.reset();
+  else if (!std::exchange(job.input_asked, true)) tell(job.client, Kind::more, "");
+}
+
+// Nobody reads on: what is left goes back to who typed it.
+void Host::end_input(Job& job) {
+  job.fifo_again_ms.reset();
+  if (!job.fifo.empty() && live_ != nullptr) {
+    const ActAs acting(live_->host_uid(), live_->host_gid());
+    remove_inside(live_->root_fd(), std::exchange(job.fifo, ""));
+  }
+  std::string unread;
+  if (job.input.valid()) {
+    if (Result<UniqueFd> other = sys::open("/proc/self/fd/" + std::to_string(job.input.get()), O_RDONLY | O_NONBLOCK); other.ok()) {
+      unread.resize(bytes_in_pipe(other.value().get()));
+      const ssize_t got = ::read(other.value().get(), unread.data(), unread.size());
+      unread.resize(got > 0 ? static_cast<size_t>(got) : 0);
+    }
+    if (job.input_watched) forget(job.input.get());
+    job.input.reset();
+  }
+  unread += std::exchange(job.to_input, "");
+  if (!unread.empty()) tell(job.client, Kind::unread, unread);
 }
 
 void Host::start_exec(std::unique_ptr<Job> job) {
@@ -230,6 +309,7 @@ void Host::finish(Job& job, Verdict verdict, int code, int signal, bool state_ke
   for (const std::string& hint : report.hints) hints.add(hint);
   answer.set("hints", std::move(hints)).set("state_kept", driven ? Json(state_kept) : Json());
   if (job.client != 0) {
+    end_input(job);
     if (job.want_result) tell(job.client, Kind::result, result_text(job, report, driven, state_kept, lost));
     reply(job.client, std::move(answer));
   }
@@ -295,13 +375,8 @@ std::string Host::result_text(const Job& job, const runtime::Report& report, boo
       continue;
     }
     const std::string& kept = segment.stream == 1 ? report.outcome.out.kept : report.outcome.err.kept;
-    const std::string bytes = kept.substr(segment.begin, std::min(segment.end - segment.begin, left));
-    left -= bytes.size();
-    Json output = Json::object().set("type", "stream").set("name", segment.stream == 1 ? "stdout" : "stderr");
-    if (bytes.size() < segment.end - segment.begin) output.set("truncated", true);
-    if (is_valid_utf8(bytes)) output.set("text", bytes);
-    else output.set("base64", base64_encode(bytes));
-    outputs.push_back(output.dump());
+    const std::string_view bytes = std::string_view(kept).substr(segment.begin, segment.end - segment.begin);
+    outputs.push_back(stream_output(segment.stream == 1 ? "stdout" : "stderr", bytes, left));
   }
   more.set("outputs_dropped", job.dropped);
   return with_outputs(runtime::result_json(report, job.streams_inside), more, outputs);

@@ -16,7 +16,6 @@ namespace {
 constexpr size_t kMaxClients = 64;
 constexpr size_t kMaxQueue = 64;
 constexpr size_t kMaxPrograms = 12;  // beside the driver
-constexpr size_t kMaxStdin = size_t{16} << 20;
 
 Json error_json(const Error& error) {
   return Json::object().set("kind", error_kind_name(error.kind())).set("message", error.text()).set("hint", error.hint());
@@ -67,9 +66,7 @@ void Host::on_client(uint64_t id, uint32_t events) {
 void Host::watch_client(uint64_t id) {
   Client* const client = find_client(id);
   if (client == nullptr) return;
-  const Program* program = client->job != nullptr && client->job->program != 0 ? find_program(client->job->program) : nullptr;
-  const bool full = program != nullptr && program->to_input.size() > kHighWater;
-  const uint32_t wanted = (full ? 0U : uint32_t{EPOLLIN}) | (client->backlog() > 0 ? uint32_t{EPOLLOUT} : 0U);
+  const uint32_t wanted = uint32_t{EPOLLIN} | (client->backlog() > 0 ? uint32_t{EPOLLOUT} : 0U);
   if (wanted == client->watched) return;
   epoll_event event{};
   event.events = wanted;
@@ -84,7 +81,6 @@ void Host::lose_client(uint64_t id) {
   Job* const job = client->job;
   clients_.erase(id);
   std::erase(stoppers_, id);
-  client_input_.erase(id);
   if (job == nullptr) return;
   job->client = 0;
   if (forget_queued(*job)) return;
@@ -166,20 +162,14 @@ void Host::on_message(uint64_t id, Client& client, Message& message) {
       client.request.reset();
       return;
     case Kind::input:
-      if (client.request) {  // a cell's, before its code
-        if (client_input_[id].size() + message.body.size() > kMaxStdin) return lose_client(id);
-        client_input_[id] += message.body;
-      } else if (Program* program = program_of(client)) {
-        program->to_input += message.body;
-        feed(client.job->program, *program);
-      }
-      return;
-    case Kind::input_end:
-      if (Program* program = program_of(client)) {
-        program->input_ends = true;
-        feed(client.job->program, *program);
-      }
-      return;
+    case Kind::input_end: {
+      Job* const job = client.job;
+      if (job == nullptr) return;  // it has ended meanwhile
+      if (message.body.size() > kInputPiece || !std::exchange(job->input_asked, false)) return lose_client(id);
+      job->to_input += message.body;
+      if (message.kind == Kind::input_end) job->input_ends = true;
+      return feed(*job);
+    }
     case Kind::interrupt:
       if (client.job != nullptr && !forget_queued(*client.job)) interrupt(*client.job);
       return;
@@ -187,13 +177,11 @@ void Host::on_message(uint64_t id, Client& client, Message& message) {
   }
 }
 
-Program* Host::program_of(const Client& client) {
-  return client.job != nullptr && client.job->exec && client.job->program != 0 ? find_program(client.job->program) : nullptr;
-}
-
-std::unique_ptr<Job> Host::make_job(uint64_t id, const Json& request) const {
+std::unique_ptr<Job> Host::make_job(uint64_t client, const Json& request) {
   auto job = std::make_unique<Job>();
-  job->client = id;
+  job->id = ++last_job_;
+  job->client = client;
+  job->has_input = request.at("stdin").boolean();
   job->want_result = request.at("result").boolean();
   job->streams_inside = request.at("streams").boolean();
   if (request.has("timeout_ms")) job->timeout = Millis{std::max<int64_t>(1, request.at("timeout_ms").integer())};
@@ -215,11 +203,6 @@ void Host::on_run(uint64_t id, Client& client, const Json& request, std::string 
   job->code = std::move(code);
   for (const Json& word : request.at("arguments").items()) job->arguments.push_back(word.text());
   if (ground_.has_driver() && !job->arguments.empty()) return refuse(id, Error(ErrorKind::usage, "a cell takes no arguments").with_hint("set a variable in a cell before it"));
-  job->has_input = request.at("stdin").boolean();
-  if (const auto input = client_input_.find(id); input != client_input_.end()) {
-    job->input = std::move(input->second);
-    client_input_.erase(input);
-  }
   client.job = job.get();
   if (busy) tell(id, Kind::note, "the session is busy; this cell waits for its turn");
   queue_.push_back(std::move(job));

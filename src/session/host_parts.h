@@ -43,6 +43,7 @@ enum Tag : uint64_t { kNews = 1, kEnd, kListener, kTimer, kSignals, kFrames, kCl
 constexpr uint64_t tag(Tag kind, uint64_t id = 0) { return id << 8 | kind; }
 
 int64_t clock_ms(clockid_t clock);
+size_t bytes_in_pipe(int fd);
 // Keeps at least the last `limit` bytes, at most twice as many.
 void append_tail(std::string& tail, std::string_view bytes, size_t limit);
 
@@ -87,16 +88,15 @@ class Host {
   Program* find_program(uint64_t id);
   Status listen(int fd, uint64_t what, uint32_t events = EPOLLIN) const;
   void forget(int fd) const;
-  // Starts it with pipes of its own. `socket`: becomes its descriptor 3.
+  // Starts it with pipes of its own. Borrowed: `stdin_fd`, and `socket`, which becomes its descriptor 3; -1: none.
   Result<uint64_t> start_program(const std::vector<std::string>& argv, const std::string& exec_path, const std::vector<std::string>& environment,
-                                 int socket, bool input);
+                                 int stdin_fd, int socket);
   void watch_output(uint64_t id, Program& program);
   void pump(uint64_t id, Program& program, int stream);
   // What is in the pipes by now, and not what a writer adds meanwhile.
   void drain(Program& program);
   size_t read_output(Program& program, int stream, size_t size);
   void deliver(Program& program, int stream, std::string_view bytes);
-  void feed(uint64_t id, Program& program);
   void on_denials(uint64_t, Program& program);
   void take_news();
   void on_program_end(uint64_t id, int status);
@@ -126,6 +126,12 @@ class Host {
   void begin_job(Job& job);
   Status start_cell(Job& job);
   Status start_step(Job& job);
+  Job* find_job(uint64_t id);
+  // Input of a cell or program, as its client has it: a piece is asked for when the last one is written.
+  void open_fifo(Job& job, int64_t now);
+  void take_input(Job& job, UniqueFd input);
+  void feed(Job& job);
+  void end_input(Job& job);
   void start_exec(std::unique_ptr<Job> job);
   // It could not be run at all.
   void fail(Job& job, const Error& error);
@@ -156,9 +162,8 @@ class Host {
   // After the last message the client closes; we do when it does, or here.
   void close_finished();
   void on_message(uint64_t id, Client& client, Message& message);
-  Program* program_of(const Client& client);
   // What all jobs have.
-  std::unique_ptr<Job> make_job(uint64_t id, const Json& request) const;
+  std::unique_ptr<Job> make_job(uint64_t client, const Json& request);
   void on_run(uint64_t id, Client& client, const Json& request, std::string code);
   void on_request(uint64_t id, Client& client, const Json& request);
   // From now on it is in use, by whoever was first.
@@ -186,9 +191,8 @@ class Host {
   std::optional<Error> start_error_;
 
   std::map<uint64_t, Client> clients_;
-  std::map<uint64_t, std::string> client_input_;
   std::map<uint64_t, Program> programs_;
-  uint64_t last_client_ = 0, last_program_ = 0;
+  uint64_t last_client_ = 0, last_program_ = 0, last_job_ = 0;
   std::deque<std::unique_ptr<Job>> queue_;
   std::unique_ptr<Job> cell_;
   std::vector<std::unique_ptr<Job>> execs_;

@@ -1,6 +1,5 @@
 #include <poll.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,11 +18,6 @@ namespace {
 using runtime::Verdict;
 
 constexpr size_t kMaxSegments = 100000;  // turns of stdout and stderr in one cell that are told apart
-
-size_t bytes_in_pipe(int fd) {
-  int count = 0;
-  return ::ioctl(fd, FIONREAD, &count) == 0 && count > 0 ? static_cast<size_t>(count) : 0;
-}
 
 bool bytes_waiting(int fd) {
   pollfd wait{fd, POLLIN, 0};
@@ -48,17 +42,15 @@ Status Host::listen(int fd, uint64_t what, uint32_t events) const {
 void Host::forget(int fd) const { ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
 
 Result<uint64_t> Host::start_program(const std::vector<std::string>& argv, const std::string& exec_path, const std::vector<std::string>& environment,
-                                     int socket, bool input) {
+                                     int stdin_fd, int socket) {
   sys::Pipe out = SBX_TRY(sys::pipe());
   sys::Pipe err = SBX_TRY(sys::pipe());
-  sys::Pipe in;
-  if (input) in = SBX_TRY(sys::pipe());
   runtime::ProgramStart start;
   start.argv = argv;
   start.exec_path = exec_path;
   start.environment = environment;
   start.working_directory = ground_.spec().working_directory;
-  start.stdio[0] = input ? in.read.get() : -1;
+  start.stdio[0] = stdin_fd;
   start.stdio[1] = out.write.get();
   start.stdio[2] = err.write.get();
   if (socket >= 0) start.extra.push_back(socket);
@@ -68,10 +60,8 @@ Result<uint64_t> Host::start_program(const std::vector<std::string>& argv, const
   program.pid = started.pid;
   program.out = std::move(out.read);
   program.err = std::move(err.read);
-  program.input = std::move(in.write);
   SBX_TRY(sys::set_nonblocking(program.out.get()));
   SBX_TRY(sys::set_nonblocking(program.err.get()));
-  if (program.input.valid()) SBX_TRY(sys::set_nonblocking(program.input.get()));
   if (started.listener.valid()) {
     program.denials.emplace(std::move(started.listener));
     SBX_TRY(listen(program.denials->fd(), tag(kDenials, id)));
@@ -153,31 +143,6 @@ void Host::deliver(Program& program, int stream, std::string_view bytes) {
   }
 }
 
-void Host::feed(uint64_t id, Program& program) {
-  while (program.input.valid() && !program.to_input.empty()) {
-    const ssize_t put = ::write(program.input.get(), program.to_input.data(), program.to_input.size());
-    if (put > 0) {
-      program.to_input.erase(0, static_cast<size_t>(put));
-    } else if (errno == EAGAIN) {
-      break;
-    } else if (errno != EINTR) {
-      program.to_input.clear();
-      program.input_ends = true;
-    }
-  }
-  if (!program.input.valid()) return;
-  const bool wanted = !program.to_input.empty();
-  if (wanted != program.input_watched) {
-    if (wanted) (void)listen(program.input.get(), tag(kInput, id), EPOLLOUT);
-    else forget(program.input.get());
-    program.input_watched = wanted;
-  }
-  if (program.to_input.empty() && program.input_ends) {
-    program.input.reset();
-  }
-  if (program.job != nullptr) watch_client(program.job->client);
-}
-
 void Host::on_denials(uint64_t, Program& program) {
   const runtime::DenialLog::Next next = program.denials->on_ready();
   if (next == runtime::DenialLog::Next::ready) return;
@@ -243,7 +208,7 @@ void Host::collect_denials(Program& program) {
 Status Host::start_driver() {
   std::array<UniqueFd, 2> pair = SBX_TRY(sys::socketpair(SOCK_STREAM));
   const SandboxSpec& spec = ground_.spec();
-  driver_id_ = SBX_TRY(start_program(spec.argv, spec.exec_path, spec.environment, pair[1].get(), false));
+  driver_id_ = SBX_TRY(start_program(spec.argv, spec.exec_path, spec.environment, -1, pair[1].get()));
   driver_pid_ = programs_[driver_id_].pid;
   driver_ready_ = false;
   frames_ = FrameReader();

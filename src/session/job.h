@@ -23,12 +23,12 @@ namespace sbx::session {
 
 // What is asked for: a cell, or a program.
 struct Job {
+  uint64_t id = 0;
   uint64_t client = 0;       // 0: it went away
   bool exec = false;
   std::string code;
   std::vector<std::string> arguments;  // of a cell's program, where there is no driver
-  std::string input;         // a cell's stdin
-  bool has_input = false;
+  bool has_input = false;    // its client feeds its stdin, a piece at a time
   bool want_result = false;  // streams and files are wanted
   bool streams_inside = false;
   Millis timeout;
@@ -40,6 +40,11 @@ struct Job {
   bool started = false;
   int64_t number = 0;        // of the cell
   uint64_t began_ns = 0;
+  std::string fifo;          // which the driver is about to open, and then we: beneath the root; "": none
+  std::optional<int64_t> fifo_again_ms;
+  UniqueFd input;            // where its stdin is written
+  std::string to_input;
+  bool input_asked = false, input_ends = false, input_watched = false;
   std::optional<int64_t> deadline_ms, grace_ms;
   std::optional<int64_t> again_ms;  // when the driver gets its next SIGINT
   std::optional<runtime::Verdict> forced;
@@ -78,10 +83,8 @@ struct Client {
 // One that runs in the sandbox: the driver, a cell's where there is none, or one of `exec`.
 struct Program {
   pid_t pid = 0;
-  UniqueFd out, err, input;
-  bool out_watched = false, err_watched = false, input_watched = false;
-  std::string to_input;
-  bool input_ends = false;
+  UniqueFd out, err;
+  bool out_watched = false, err_watched = false;
   std::optional<runtime::DenialLog> denials;
   int64_t denials_resume_ms = 0;
   std::vector<runtime::Denial> denied;

@@ -3,7 +3,10 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/fsuid.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include <cerrno>
 
 #include "base/sys.h"
 #include "base/text.h"
@@ -33,6 +36,20 @@ Status put_inside(int root, const std::string& path, std::string_view content, m
   (void)sys::unlinkat(directory.get(), name);
   const UniqueFd file = SBX_TRY(sys::openat(directory.get(), name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode));
   return sys::write_all(file.get(), content);
+}
+
+Status make_fifo_inside(int root, const std::string& path) {
+  const UniqueFd directory = SBX_TRY(open_inside(root, dir_name(path), O_RDONLY | O_DIRECTORY));
+  const std::string name = base_name(path);
+  (void)sys::unlinkat(directory.get(), name);
+  if (::mkfifoat(directory.get(), name.c_str(), 0644) != 0) return Error::from_errno(errno, "make the pipe of a cell's stdin");
+  return {};
+}
+
+void remove_inside(int root, const std::string& path) {
+  if (const Result<UniqueFd> directory = open_inside(root, dir_name(path), O_RDONLY | O_DIRECTORY); directory.ok()) {
+    (void)sys::unlinkat(directory.value().get(), base_name(path));
+  }
 }
 
 }  // namespace sbx::session

@@ -29,6 +29,11 @@ class ActAs {
 // `path` is relative to the root. Links are refused wherever they stand (ELOOP); mounts are crossed.
 Result<UniqueFd> open_inside(int root, const std::string& path, int flags, mode_t mode = 0);
 
+// A named pipe in place of what is there.
+Status make_fifo_inside(int root, const std::string& path);
+// Nothing that is no directory is there afterwards; errors are of no interest.
+void remove_inside(int root, const std::string& path);
+
 // A new file of that content in place of what is there; a directory there is an error.
 Status put_inside(int root, const std::string& path, std::string_view content, mode_t mode = 0644);
 

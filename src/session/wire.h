@@ -3,9 +3,13 @@
 //
 //   client                                 session
 //   request (JSON) [code (bytes)] ───────▶
-//   input, input_end, interrupt ─────────▶
+//   interrupt ───────────────────────────▶
+//                                ◀──────── more (it takes another piece of input, if the request said "stdin"),
+//                                          echo ("0": what is typed next is a secret; "1": no more)
+//   input (a piece), input_end ──────────▶
 //                                ◀──────── out, err (bytes of the program), note (a line for a person), shown (text of a
 //                                          value, for who reads no JSON), descriptor (with one by SCM_RIGHTS)
+//                                ◀──────── unread (of the input, what nobody has read)
 //                                ◀──────── result (the JSON text of a run, as it is)
 //                                ◀──────── reply (JSON), the last one
 #pragma once
@@ -31,11 +35,15 @@ enum class Kind : uint8_t {
   note = 'n',
   shown = 's',
   descriptor = 'F',
+  more = 'm',
+  echo = 'h',
+  unread = 'u',
   result = 'r',
   reply = 'J',
 };
 
 inline constexpr size_t kMaxMessage = size_t{3} << 30;    // a result holds both streams, each byte as \u0000 at worst
+inline constexpr size_t kInputPiece = 65536;
 inline constexpr size_t kMaxRequest = size_t{24} << 20;   // what a session accepts
 
 struct Message {

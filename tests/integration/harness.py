@@ -514,6 +514,8 @@ def load_python_cases(folder, pattern="*_cases.py"):
     import importlib.util
     sys.path.insert(0, str(folder))
     for path in sorted(folder.glob(pattern)):
+        if path.stem in sys.modules:  # another one has imported it, and its cases are there
+            continue
         spec = importlib.util.spec_from_file_location(path.stem, path)
         module = importlib.util.module_from_spec(spec)
         sys.modules[path.stem] = module

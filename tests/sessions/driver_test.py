@@ -519,6 +519,18 @@ def python_has_no_stdin_unless_it_is_fed(python):
         assert status(frames) == "ok" and frames[-1]["type"] == "done"
 
 
+def python_says_when_a_secret_is_typed(python):
+    with begin(python) as driver, tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "in")
+        pathlib.Path(path).write_text("secret\nseen\n")
+        frames = driver.run("import getpass\np = getpass.getpass('P: ')\np, input()", stdin=path)
+        assert [frame["on"] for frame in frames if frame["type"] == "echo"] == [False, True], frames
+        assert result(frames) == "('secret', 'seen')", frames
+        driver.wait_for("err", b"P: ")
+        frames = driver.run("getpass.getpass()")
+        assert error(frames)["name"] == "EOFError" and all(frame["type"] != "echo" for frame in frames), frames
+
+
 def python_knows_magics_and_shell_lines(python):
     with begin(python, "--ipython", "never") as driver, tempfile.TemporaryDirectory() as folder:
         assert value_of(driver, "%%cd -q %s\n%%pwd" % folder) is None or True

@@ -10,6 +10,7 @@
 #include "session/copy.h"
 #include "session/deadlines.h"
 #include "session/driver.h"
+#include "session/evaluation.h"
 #include "session/json.h"
 #include "session/place.h"
 #include "session/wire.h"
@@ -132,6 +133,8 @@ TEST_CASE("a frame that is wrong in any way ends the driver") {
       frame(head + R"("done","status":"error","exit_code":1,"error":{"name":"x"}})"),
       frame(head + R"("surprise"})"),
       frame(head + R"("display"})"),
+      frame(head + R"("echo"})"),
+      frame(head + R"("echo","on":1})"),
       frame(head + R"("display","data":{"notype":"x"}})"),
       frame(head + R"("display","data":{"text/plain":1}})"),
       frame(head + R"("display","data":{},"metadata":[]})"),
@@ -158,6 +161,99 @@ TEST_CASE("no more bytes and frames than a cell may have") {
     refused = !reader.next().ok();
   }
   CHECK(refused);
+}
+
+std::string said(const std::string& keys, int seq) {
+  return frame(R"({"cell":1,"token":")" + std::string(kToken) + R"(","seq":)" + std::to_string(seq) + "," + keys + "}");
+}
+const std::string kEnd = R"("type":"done","status":"ok","exit_code":0,"dropped":2)";
+
+TEST_CASE("--eval: displays, value and error of a program are its outputs, in their order, with what was left out") {
+  const std::string error = R"("type":"done","status":"error","exit_code":1,"error":{"name":"E","value":"v","traceback":"t"})";
+  Evaluation got = read_evaluation(said(R"("type":"display","data":{"text/plain":"a","text/html":"<a>"},"display_id":"d")", 1) +
+                                       said(R"("type":"update","data":{"text/plain":"b"},"display_id":"d")", 2) +
+                                       said(R"("type":"result","data":{"text/plain":"42"},"execution_count":1)", 3) + said(kEnd, 4), kToken);
+  CHECK(got.problem.empty());
+  CHECK(got.dropped == 2);
+  CHECK(got.outputs == std::vector<std::string>{
+      R"({"type":"display_data","data":{"text/plain":"a","text/html":"<a>"},"metadata":{},"display_id":"d"})",
+      R"({"type":"update_display_data","data":{"text/plain":"b"},"metadata":{},"display_id":"d"})",
+      R"({"type":"execute_result","data":{"text/plain":"42"},"metadata":{},"execution_count":1})"});
+  got = read_evaluation(said(R"("type":"clear","wait":false)", 1) + said(error, 2), kToken);
+  CHECK(got.outputs == std::vector<std::string>{R"({"type":"error","name":"E","value":"v","traceback":"t"})"});
+  CHECK(read_evaluation("", kToken).outputs.empty());
+  CHECK(read_evaluation("", kToken).problem.empty());  // it was killed before it said anything
+}
+
+TEST_CASE("--eval: what was cleared is no output; with wait it goes when the next one comes") {
+  const std::string one = R"("type":"display","data":{"text/plain":"1"})", two = R"("type":"display","data":{"text/plain":"2"})";
+  const std::string now = R"("type":"clear","wait":false)", later = R"("type":"clear","wait":true)";
+  CHECK(read_evaluation(said(one, 1) + said(now, 2), kToken).outputs.empty());
+  CHECK(read_evaluation(said(one, 1) + said(later, 2), kToken).outputs.size() == 1);
+  const Evaluation got = read_evaluation(said(one, 1) + said(later, 2) + said(two, 3), kToken);
+  REQUIRE(got.outputs.size() == 1);
+  CHECK(got.outputs[0].find("\"2\"") != std::string::npos);
+}
+
+TEST_CASE("--eval: nothing behind a frame that is wrong is believed, and what stood before it stays") {
+  const std::string one = said(R"("type":"display","data":{"text/plain":"1"})", 1);
+  for (const std::string& wrong : {std::string("garbage!"), frame("{"), frame(R"({"type":"done"})"), said(R"("type":"display","data":{})", 7), said(R"("type":"ready","protocol":1)", 2)}) {
+    const Evaluation got = read_evaluation(one + wrong + said(R"("type":"display","data":{"text/plain":"3"})", 2), kToken);
+    CHECK(got.outputs.size() == 1);
+    CHECK(!got.problem.empty());
+  }
+  CHECK(read_evaluation(one + said(kEnd, 2) + said(kEnd, 3), kToken).problem.find("no cell") != std::string::npos);
+  CHECK(read_evaluation(one, "ffffffffffffffffffffffffffffffff").outputs.empty());
+  // Cut off in the middle of a frame: it was killed; no more is wrong than that.
+  const Evaluation cut = read_evaluation(one + one.substr(0, one.size() / 2), kToken);
+  CHECK(cut.outputs.size() == 1);
+  CHECK(cut.problem.empty());
+}
+
+TEST_CASE("--eval: displays stand where they were made in the streams, which lose their marks") {
+  const auto mark = [](int seq) { return "\x1e" + std::string(kToken) + ":" + std::to_string(seq) + "\x1e"; };
+  const auto kinds = [](const Evaluation& got) {
+    std::string text;
+    for (const std::string& output : got.outputs) {
+      const Result<Json> json = parse_json(output);
+      REQUIRE(json.ok());
+      const Json& one = json.value();
+      text += one.at("type").text() == "stream" ? one.at("name").text() + "=" + one.at("text").text() + " " : one.at("data").at("text/plain").text() + " ";
+    }
+    return text;
+  };
+  const std::string one = said(R"("type":"display","data":{"text/plain":"1"})", 1), two = said(R"("type":"result","data":{"text/plain":"2"},"execution_count":1)", 2);
+  std::string out = "a" + mark(1) + "b" + mark(2) + "c", err = mark(1) + "e" + mark(2);
+  CHECK(kinds(read_evaluation(one + two, kToken, &out, &err)) == "stdout=a 1 stdout=b stderr=e 2 stdout=c ");
+  CHECK(out == "abc");
+  CHECK(err == "e");
+  // A stream that was closed meanwhile, or cut off within a mark; a program that writes marks.
+  out = "a" + mark(1) + "b";
+  err = mark(1) + "e" + mark(2).substr(0, 20);
+  CHECK(kinds(read_evaluation(one + two, kToken, &out, &err)) == "stdout=a 1 2 stdout=b stderr=e ");
+  out = "a" + mark(7) + mark(2) + "b" + mark(1) + "c";
+  err = mark(1).substr(0, 38);
+  CHECK(kinds(read_evaluation(one + two, kToken, &out, &err)) == "stdout=ab 1 2 stdout=c ");
+  CHECK(out == "abc");
+  CHECK(err.empty());
+  // What was cleared is gone from the outputs, not from the stream.
+  out = "a" + mark(1) + "b" + mark(2) + "c";
+  CHECK(kinds(read_evaluation(one + said(R"("type":"clear","wait":false)", 2), kToken, &out, nullptr)) == "stdout=c ");
+  CHECK(out == "abc");
+}
+
+TEST_CASE("outputs stand behind the members of a result, whatever its last line looks like") {
+  const Json more = Json::object().set("n", 1);
+  for (const std::string object : {"{\n  \"a\": {}\n}\n", "{\"a\": {}}", "{\n  \"a\": {}  \n  }\n\n"}) {
+    for (const std::vector<std::string>& outputs : std::vector<std::vector<std::string>>{{}, {"{}"}, {"{\"b\":\"}\"}", "{}"}}) {
+      const Result<Json> json = parse_json(with_outputs(object, more, outputs));
+      REQUIRE(json.ok());
+      CHECK(json.value().at("a").is(Json::Kind::object));
+      CHECK(json.value().at("n").integer() == 1);
+      CHECK(json.value().at("outputs").items().size() == outputs.size());
+      CHECK(json.value().members().back().first == "outputs");
+    }
+  }
 }
 
 TEST_CASE("a length is eight digits, and tokens differ") {
@@ -198,6 +294,27 @@ TEST_CASE("a session ends when nobody has used it for its idle time, never while
   deadlines.set_busy(false, 100000);
   CHECK(deadlines.next_ms(100050) == 50);
   CHECK(deadlines.over(100100) == Deadlines::Over::idle);
+}
+
+TEST_CASE("a clock that jumps: what a suspend took counts, and one that goes back ends nothing early") {
+  Deadlines deadlines(Millis{10000}, Millis{1000}, 5000);
+  // Asleep for an hour, in the middle of a cell: its time to live is over, and it was not idle.
+  Deadlines asleep = deadlines;
+  asleep.set_busy(true, 5500);
+  CHECK(asleep.next_ms(5500) == 9500);
+  CHECK(asleep.over(3600000) == Deadlines::Over::time_to_live);
+  CHECK(asleep.next_ms(3600000) == 0);
+  // … between two cells; and used again just before.
+  deadlines.use(6900);
+  CHECK(deadlines.over(7899) == Deadlines::Over::no);
+  CHECK(deadlines.over(7900) == Deadlines::Over::idle);
+  CHECK(deadlines.over(15000) == Deadlines::Over::time_to_live);
+  // Back (CLOCK_BOOTTIME never goes): nothing is over, and a wake-up is still planned.
+  CHECK(deadlines.over(0) == Deadlines::Over::no);
+  CHECK(deadlines.next_ms(0) == 7900);
+  deadlines.use(0);
+  CHECK(deadlines.over(999) == Deadlines::Over::no);
+  CHECK(deadlines.over(1000) == Deadlines::Over::idle);
 }
 
 TEST_CASE("without limits a session never ends by itself") {

@@ -192,6 +192,8 @@ class Session:
         self.seq = self.dropped = self.bytes = 0
         self.acknowledge = False
         self.interruptible = self.interrupted = False
+        self.getpass_before = None
+        self.show = ""                 # what a program of its own writes where it displays: "text", "marks"
         self.loop = self.task = None   # its event loop; the cell that awaits in it
         self.cancelled = False         # by an interrupt
         self.flags = 0
@@ -334,6 +336,8 @@ class Session:
                         return
                     self.flush()
                 self.seq += 1
+                if self.show and kind != "done":
+                    self.show_here(kind, keys)
                 message = {"type": kind, "cell": self.cell, "token": self.token, "seq": self.seq}
                 message.update(keys)
                 self.channel.write(message)
@@ -352,6 +356,22 @@ class Session:
         if main and before and self.interrupted:
             self.interrupted = False
             raise KeyboardInterrupt
+
+    def show_here(self, kind, keys):
+        """For a program of its own: nobody reads its frames before its end, so the place of each is in what it prints."""
+        if self.show == "marks":
+            places, text = (1, 2), "\x1e%s:%d\x1e" % (self.token, self.seq)
+        elif kind in ("display", "result") and keys["data"].get("text/plain"):
+            places, text = (1,), keys["data"]["text/plain"] + "\n"
+        else:
+            return
+        for number in places:
+            rest = text.encode("utf-8", "backslashreplace")
+            try:
+                while rest:
+                    rest = rest[os.write(self.saved[number], rest):]
+            except OSError:
+                pass
 
     def send_data(self, kind, data, metadata, **keys):
         data, size, dropped = self.output.clean_bundle(data, min(15 << 20, MOST_BYTES - self.bytes))
@@ -425,6 +445,8 @@ class Session:
     def plot(self, slot, forms, title):
         """From the hooks: a plot was shown or saved."""
         if not forms or not any(forms):
+            self.dropped += 1
+            sys.stderr.write("a plot could not be drawn: %s\n" % self.output.cut(slot.text or title or slot.library, 200))
             return
         if slot.library == "matplotlib" and slot.rank < self.display_hooks.SHOWN:
             self.pending[slot] = (forms, title)
@@ -759,6 +781,13 @@ class Session:
             _dup2(source, 0)
             os.close(source)
         self.stream(0, "stdin")
+        if self.has_stdin:
+            try:
+                import getpass
+                if self.getpass_before is None:
+                    self.getpass_before, getpass.getpass = getpass.getpass, self.getpass
+            except Exception:
+                pass
 
     def close_stdin(self):
         if self.has_stdin:
@@ -768,6 +797,23 @@ class Session:
         if getattr(self, "has_stdin", True) or self.cell is None or sys.stdin is not self.stdin or _getpid() != self.channel.owner:
             return _input(prompt, *rest)
         raise EOFError("input() has nothing to read: this cell was run without stdin")
+
+    def getpass(self, prompt="Password: ", stream=None, **keywords):
+        """There is no terminal here: who types has one, and hides what is typed."""
+        if not self.has_stdin or self.cell is None or sys.stdin is not self.stdin or _getpid() != self.channel.owner:
+            return self.getpass_before(prompt, stream, **keywords)
+        stream = stream or sys.stderr
+        self.send("echo", on=False)
+        try:
+            stream.write(prompt)
+            stream.flush()
+            line = sys.stdin.readline()
+        finally:
+            self.send("echo", on=True)
+        stream.write("\n")
+        if not line:
+            raise EOFError
+        return line[:-1] if line.endswith("\n") else line
 
     def get_ipython(self):
         if self.shell is not None:
@@ -886,6 +932,7 @@ def run_once(session, arguments, watch):
     """`python3 FILE ARGUMENTS…`, and the value of the last expression."""
     path = arguments[0]
     token = os.environ.pop("SBX_TOKEN", "")
+    session.show = os.environ.pop("SBX_SHOW", "")
     sys.argv[:] = arguments
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
     session.space["__file__"] = path

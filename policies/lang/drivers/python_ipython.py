@@ -309,6 +309,8 @@ def make_shell(session):
         session.space[name] = session.last_values[name]
     for name in ("exit", "quit"):  # it hides the builtins
         session.space[name] = before.get(name, getattr(builtins, name))
+        if name not in before:
+            shell.user_ns_hidden[name] = session.space[name]
     session.inputs, session.outputs = history.input_hist_parsed, history.output_hist
     session.hidden |= set(session.space) - set(before)
     return Shell(session, shell)
