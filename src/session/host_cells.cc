@@ -20,7 +20,6 @@ namespace {
 
 using runtime::Verdict;
 
-constexpr int64_t kFifoAgainMs = 2;
 constexpr size_t kMaxOutputs = 2000;
 constexpr uint64_t kHashedBytes = uint64_t{64} << 20;  // of files that a cell changed
 
@@ -174,7 +173,8 @@ void Host::open_fifo(Job& job, int64_t now) {
   const ActAs acting(live_->host_uid(), live_->host_gid());
   Result<UniqueFd> fifo = open_inside(live_->root_fd(), job.fifo, O_WRONLY);
   if (!fifo.ok() && fifo.error().errnum() == ENXIO) {
-    job.fifo_again_ms = now + kFifoAgainMs;
+    const auto waited = static_cast<int64_t>((sys::monotonic_ns() - job.began_ns) / 1000000);
+    job.fifo_again_ms = now + std::clamp<int64_t>(waited / 4, 2, 50);
     return;
   }
   job.fifo_again_ms.reset();

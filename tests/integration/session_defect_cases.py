@@ -29,7 +29,7 @@ def options_work(t):
     # A loop that prints is ended by its time as one is that does not.
     for code in ("while True: print('x' * 60, flush=True); __import__('time').sleep(0.01)", "while True: pass"):
         t.expect(s.run(code), status=124)
-    t.expect(s.run("x = bytearray(1 << 30)\nfor i in range(0, 1 << 30, 4096): x[i] = 1"), status=137)
+    t.expect(s.run("x = bytearray(1 << 30)\nfor i in range(0, 1 << 30, 4096): x[i] = 1", "--timeout", "30s"), status=137)
 
 
 def late_output(t):
