@@ -229,7 +229,7 @@ TEST_CASE("controllers are switched on singly, only those that are offered") {
 }
 
 TEST_CASE("a leaf of a living supervisor is not stale, one of a dead or another one is, a foreign one is not") {
-  const std::string own = leaf_name(3);
+  const std::string own = leaf_name(3).take();
   CHECK_FALSE(is_stale_leaf(own));
   std::vector<std::string> parts = split(own, '-');
   REQUIRE(parts.size() == 5);
