@@ -4,6 +4,8 @@
 #   make build                build/sbx only
 #   make all                  everything: tests, probes and benchmark programs too
 #   make test                 unit, lint and integration tests, leaks, inside against outside, system calls: six minutes
+#   make test-faults          every system call of a start fails, with each plausible errno, and what sbx does without descriptors,
+#                             memory, disk or processes: half an hour
 #   make test-guest           cases and leaks in virtual machines with systemd and all cgroup v2 controllers (Debian 12 and 13)
 #   make soak RUNS=10000      mixed runs and attacks, 64 at once (AT_ONCE=64), with random kills, as root and as the user: nothing left, nothing
 #                             grows; make soak-guest: the same in both virtual machines, GUEST_RUNS=1000, 16 at once
@@ -46,7 +48,7 @@ MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 .DEFAULT_GOAL := build
 .PHONY: all build configured run install deb tarball reference lint asan bench bench-quick fuzz clean cross-arm64
-.PHONY: test unit-test integration-test leak-test differential-test budget budget-test asan-test
+.PHONY: test unit-test integration-test leak-test fault-test test-faults differential-test budget budget-test asan-test
 .PHONY: soak soak-guest containment
 .PHONY: test-languages test-plots test-sessions test-packages test-containers test-compat test-guest test-guest-containers test-guest-packages
 
@@ -72,7 +74,7 @@ run: build
 	@echo 'build/hello.json says, among other things:'
 	@grep -E '^  "(verdict|exit_code|exit_status)"' build/hello.json
 
-test: all unit-test integration-test leak-test differential-test budget-test
+test: all unit-test integration-test leak-test fault-test differential-test budget-test
 
 unit-test:
 	@cd build && ctest --output-on-failure --repeat until-pass:2 -j $(JOBS)
@@ -82,6 +84,14 @@ integration-test:
 
 leak-test:
 	@python3 tests/leak.py --binary build/sbx --runs 200
+
+fault-test:
+	@python3 tests/faults/run.py --binary build/sbx --quick -j $(CASES)
+
+# Every call with every plausible errno, in every kind of start; then real shortages.
+test-faults: all
+	@python3 tests/faults/run.py --binary build/sbx -j $(CASES) --json build/faults.json
+	@python3 tests/faults/resources.py --binary build/sbx
 
 differential-test:
 	@python3 tests/differential.py --binary build/sbx --quick

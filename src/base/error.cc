@@ -30,6 +30,10 @@ std::string errno_text(int errnum) {
   return text;
 }
 
+ErrorKind kind_of_bad_path(int errnum) {
+  return errnum == EMFILE || errnum == ENFILE || errnum == ENOMEM ? ErrorKind::resource : ErrorKind::usage;
+}
+
 Error Error::from_errno(int errnum, const std::string& what) {
   ErrorKind kind = ErrorKind::system;
   switch (errnum) {

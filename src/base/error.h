@@ -29,6 +29,9 @@ const char* error_kind_name(ErrorKind kind);
 // "No such file or directory" (ENOENT), for an errno value.
 std::string errno_text(int errnum);
 
+// What is wrong with a path that the caller named: it, or that the machine has no memory or descriptors to look at it.
+ErrorKind kind_of_bad_path(int errnum);
+
 class Error {
  public:
   Error(ErrorKind kind, std::string message) : kind_(kind), message_(std::move(message)) {}

@@ -450,7 +450,7 @@ void make_view(const Options& options, const ViewContext& context) {
   planner.plan();
   if (::chdir("/") != 0) voice.die("chdir /", errno);
   const uint32_t layers = planner.perform();
-  if (raw::call(SYS_pivot_root, ".", ".") < 0) voice.die("pivot_root", errno);
+  if (const long moved = raw::call(SYS_pivot_root, ".", "."); moved < 0) voice.die("pivot_root", static_cast<int>(-moved));
   // The uppermost of what lies on the new root now: the layers below it, then the old root.
   for (uint32_t i = 0; i < layers; ++i) {
     if (::umount2(".", MNT_DETACH) != 0) voice.die("unmount old root", errno);

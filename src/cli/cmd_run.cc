@@ -1,4 +1,5 @@
 // sbx run, sbx exec: the command line to a RunRequest, its Report to a status, words and a result file.
+#include <signal.h>
 #include <unistd.h>
 
 #include <optional>
@@ -109,6 +110,9 @@ int run_or_exec(bool exec, const Invocation& invocation) {
   runtime::RunRequest request;
   FrontOptions front;
   std::optional<ResultFile> file;
+  // A limit of the caller's on file sizes is an error in words for the result too, not our death in the middle of it. The
+  // payload's own disposition is set in the child.
+  ::signal(SIGXFSZ, SIG_IGN);
   Status parsed = parse_run(exec, invocation.arguments(), request, front);
   if (front.help) return show_help(exec ? exec_page : run_page);
   if (!front.result_file.empty()) {

@@ -15,8 +15,8 @@ namespace {
 // How many names a payload may have taken before we give up.
 constexpr unsigned kNames = 1000;
 
-Error refused(const std::string& path, const std::string& reason, const std::string& hint) {
-  return Error(ErrorKind::usage, "the result cannot be written to '" + printable(path) + "': " + reason)
+Error refused(const std::string& path, const std::string& reason, const std::string& hint, ErrorKind kind = ErrorKind::usage) {
+  return Error(kind, "the result cannot be written to '" + printable(path) + "': " + reason)
       .with_origin("flag --result")
       .with_hint(hint);
 }
@@ -33,7 +33,10 @@ Result<ResultFile> ResultFile::prepare(const std::string& path) {
     }
     if (!S_ISREG(info.value().st_mode)) {
       Result<UniqueFd> opened = sys::open(path, O_WRONLY | O_NOCTTY);
-      if (!opened.ok()) return refused(path, errno_text(opened.error().errnum()), "name a file that you may write");
+      if (!opened.ok()) {
+        const int errnum = opened.error().errnum();
+        return refused(path, errno_text(errnum), "name a file that you may write", kind_of_bad_path(errnum));
+      }
       file.stream_ = opened.take();
       return file;
     }
@@ -48,7 +51,8 @@ Result<ResultFile> ResultFile::prepare(const std::string& path) {
   if (!opened.ok()) {
     const int errnum = opened.error().errnum();
     return refused(path, errnum == ENOENT ? "there is no directory '" + printable(parent) + "'" : errno_text(errnum),
-                   errnum == ENOENT ? "make it first: mkdir -p " + shell_quote(parent) : "name a file that you may write");
+                   errnum == ENOENT ? "make it first: mkdir -p " + shell_quote(parent) : "name a file that you may write",
+                   kind_of_bad_path(errnum));
   }
   if (::faccessat(AT_FDCWD, parent.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
     return refused(path, "the directory: " + errno_text(errno), "name a file in a directory that you may write");

@@ -224,7 +224,9 @@ class PlanBuilder {
     if (!looked.ok()) {
       const int errnum = looked.error().errnum();
       if (op.optional) return {};
-      Error error = Error(ErrorKind::usage, "cannot share " + quoted_path(op.source) + ": " + errno_text(errnum)).with_origin(op.origin);
+      const ErrorKind kind = kind_of_bad_path(errnum);
+      Error error = Error(kind, "cannot share " + quoted_path(op.source) + ": " + errno_text(errnum)).with_origin(op.origin);
+      if (kind == ErrorKind::resource) return error;
       return std::move(error).with_hint(errnum == ELOOP ? "a link took its place while the sandbox was being set up; try again"
                                                         : "a mount of a policy that may be missing says: optional = true");
     }
@@ -579,7 +581,8 @@ class PlanBuilder {
     // queued signals, message queues and locked memory.
     for (const auto resource : {RLIMIT_SIGPENDING, RLIMIT_MSGQUEUE, RLIMIT_MEMLOCK}) {
       struct rlimit now {};
-      if (::getrlimit(resource, &now) != 0 || now.rlim_cur == RLIM_INFINITY) continue;
+      if (::getrlimit(resource, &now) != 0) return Error::from_errno(errno, "read a resource limit");
+      if (now.rlim_cur == RLIM_INFINITY) continue;
       out_->rlimits_.push_back({resource, now.rlim_cur / 2});
     }
     if (limits.pids && !options_.pids_controller) limit(RLIMIT_NPROC, *limits.pids + 1, "pids");  // init counts

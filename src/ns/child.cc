@@ -691,6 +691,7 @@ void wait_for_supervisor(const ChildPlan& plan) noexcept {
   do {
     got = call(SYS_read, plan.hold_read, &go, 1);
   } while (got == -EINTR);
+  must(plan, got);
   if (got != 1) leave(plan.direct != nullptr ? plan.direct->fail_status : 1);  // the supervisor is dead
 }
 
@@ -708,7 +709,9 @@ void leave_if_orphaned(const ChildPlan& plan) noexcept {
   timespec zero{};
   // Any event means that the write end is closed (nothing but the go byte is ever written). getppid is no test: it
   // is 0 in a new pid namespace, alive or dead.
-  if (call(SYS_ppoll, &hold, 1, &zero, nullptr, 8) != 0) leave(1);
+  const long closed = call(SYS_ppoll, &hold, 1, &zero, nullptr, 8);
+  must(plan, closed);
+  if (closed != 0) leave(1);
 }
 
 void become_nobody_in_particular(const ChildPlan& plan) noexcept {

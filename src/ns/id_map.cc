@@ -29,6 +29,7 @@ std::string line(uint32_t inside, uint32_t outside) {
 Status write_id_maps(pid_t pid, const IdPair& pair, bool unprivileged) {
   // In a pid namespace without a /proc of its own, our numbers are other people's there.
   Result<std::string> self = sys::readlink("/proc/self");
+  if (!self.ok() && self.error().errnum() != ENOENT) return self.take_error();
   if (!self.ok() || self.value() != std::to_string(::getpid())) {
     return Error(ErrorKind::unsupported, self.ok() ? "the /proc mounted here belongs to another pid namespace"
                                                    : "no /proc is mounted here")

@@ -7,8 +7,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "base/sys.h"
 #include "base/text.h"
@@ -56,7 +58,7 @@ class Expander {
       if (!entry.copy && entry.path.find('*') == std::string_view::npos) shown_.push_back(entry.path);
   }
 
-  std::vector<FsOp> run() {
+  Result<std::vector<FsOp>> run() {
     for (const Entry& entry : entries_) {
       const size_t star = entry.path.find('*');
       if (star == std::string_view::npos) {
@@ -74,6 +76,7 @@ class Expander {
         add(entry, join_path(folder, name));
       }
     }
+    if (shortage_) return std::move(*shortage_);
     return std::move(ops_);
   }
 
@@ -90,7 +93,10 @@ class Expander {
     Listing& listed = place->second;
     if (!fresh) return listed.names;
     const sys::Directory directory(opendir((root_ + folder).c_str()));
-    if (directory == nullptr) return listed.names;
+    if (directory == nullptr) {
+      note(errno, folder);
+      return listed.names;
+    }
     listed.text.reserve(4096);
     while (const dirent* entry = readdir(directory.get())) {
       const std::string_view name = entry->d_name;
@@ -104,6 +110,12 @@ class Expander {
     return listed.names;
   }
 
+  // What is not there, or not for us, is left out. That we have no memory or descriptors to look at it is another matter: a
+  // view that lacks files by chance would make programs fail in strange ways.
+  void note(int errnum, const std::string& path) {
+    if (!shortage_ && kind_of_bad_path(errnum) == ErrorKind::resource) shortage_ = Error::from_errno(errnum, "look at '" + root_ + path + "'");
+  }
+
   bool is_shown(const std::string& path) const {
     return std::any_of(shown_.begin(), shown_.end(),
                        [&](std::string_view shown) { return path_is_under(path, shown); });
@@ -111,11 +123,11 @@ class Expander {
 
   void add(const Entry& entry, const std::string& path) {
     struct stat status;
-    if (::lstat((root_ + path).c_str(), &status) != 0) return;
+    if (::lstat((root_ + path).c_str(), &status) != 0) return note(errno, path);
     std::string source = path;
     if (S_ISLNK(status.st_mode)) {
       const Result<std::string> text = sys::readlink(root_ + path);
-      if (!text.ok()) return;
+      if (!text.ok()) return note(text.error().errnum(), path);
       const std::string target =
           normalize_path(text.value().front() == '/' ? text.value() : join_path(dir_name(path), text.value()));
       if (is_shown(target)) {
@@ -124,13 +136,14 @@ class Expander {
         return;
       }
       const Result<std::string> real = sys::realpath(root_ + path);
+      if (!real.ok()) note(real.error().errnum(), path);
       if (!real.ok() || !path_is_under(real.value(), root_.empty() ? "/" : root_)) return;
       source = real.value().substr(root_.size());
       if (is_shown(source)) {
         ops_.push_back(SymlinkOp{path, source});
         return;
       }
-      if (::stat(real.value().c_str(), &status) != 0) return;
+      if (::stat(real.value().c_str(), &status) != 0) return note(errno, path);
     }
 
     // What not everybody may read is none of the payload's business, even when the caller may.
@@ -143,6 +156,7 @@ class Expander {
     }
     if (entry.copy && S_ISREG(status.st_mode) && static_cast<size_t>(status.st_size) <= kManifestCopyLimit) {
       Result<std::string> content = read_file(root_ + source, kManifestCopyLimit);
+      if (!content.ok()) note(content.error().errnum(), path);
       if (content.ok()) ops_.push_back(FileOp{path, content.take(), 0644});
       return;
     }
@@ -159,6 +173,7 @@ class Expander {
   std::vector<std::string_view> shown_;
   std::map<std::string, Listing> listings_;
   std::vector<FsOp> ops_;
+  std::optional<Error> shortage_;
 };
 
 }  // namespace

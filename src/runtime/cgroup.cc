@@ -22,22 +22,26 @@ constexpr uint64_t kPeriodUs = 100000;  // the kernel's own default
 constexpr uint64_t kLeastQuotaUs = 1000;  // the kernel refuses less
 constexpr char kInner[] = "box";
 
-// Field 22 of /proc/PID/stat, in clock ticks since boot. Errors: ENOENT or ESRCH when there is no such process; others say
-// nothing about it.
+// Field 22 of /proc/PID/stat, in clock ticks since boot; "" when there is no such process.
 Result<std::string> start_time(const std::string& pid) {
-  const std::string text = SBX_TRY(read_file("/proc/" + pid + "/stat", 4096));
-  const size_t name_end = text.rfind(')');  // the name may hold anything
-  const std::vector<std::string> fields = split(std::string_view(text).substr(name_end == std::string::npos ? 0 : name_end + 1), ' ');
-  if (fields.size() <= 20) return Error(ErrorKind::internal, "/proc/" + pid + "/stat is cut off");
+  Result<std::string> text = read_file("/proc/" + pid + "/stat", 4096);
+  if (!text.ok()) {
+    const int errnum = text.error().errnum();
+    if (errnum == ENOENT || errnum == ESRCH) return std::string();
+    return text.take_error();
+  }
+  const size_t name_end = text.value().rfind(')');  // the name may hold anything
+  const std::string_view rest = name_end == std::string::npos ? std::string_view() : std::string_view(text.value()).substr(name_end + 1);
+  const std::vector<std::string> fields = split(rest, ' ');
+  if (fields.size() <= 20) return Error(ErrorKind::system, "'/proc/" + pid + "/stat' cannot be read");
   return fields[20];
 }
 
 // "pid:[4026531836]" → "4026531836"
-std::string pid_namespace() {
-  Result<std::string> link = sys::readlink("/proc/self/ns/pid");
-  if (!link.ok()) return "0";
+Result<std::string> pid_namespace() {
+  const std::string link = SBX_TRY(sys::readlink("/proc/self/ns/pid"));
   std::string number;
-  for (const char letter : link.value()) {
+  for (const char letter : link) {
     if (letter >= '0' && letter <= '9') number += letter;
   }
   return number;
@@ -138,21 +142,23 @@ bool enable_io_controller(int directory) {
   return write_cgroup_file(directory, "cgroup.subtree_control", "+io").ok();
 }
 
-std::string leaf_name(unsigned number) {
+Result<std::string> leaf_name(unsigned number) {
   const std::string pid = std::to_string(::getpid());
-  const Result<std::string> started = start_time("self");
-  return "sbx-" + pid_namespace() + "-" + pid + "-" + (started.ok() ? started.value() : "") + "-" + std::to_string(number);
+  const std::string space = SBX_TRY(pid_namespace());
+  const std::string began = SBX_TRY(start_time("self"));
+  return "sbx-" + space + "-" + pid + "-" + began + "-" + std::to_string(number);
 }
 
 bool is_stale_leaf(const std::string& name) {
   if (!starts_with(name, "sbx-")) return false;  // the kernel's own files are most of a listing
   const std::vector<std::string> parts = split(name, '-');
-  if (parts.size() != 5 || parts[0] != "sbx" || parts[1] != pid_namespace()) return false;
+  if (parts.size() != 5 || parts[0] != "sbx") return false;
   if (!parse_integer(parts[2]).ok() || !parse_integer(parts[3]).ok()) return false;
-  const Result<std::string> started = start_time(parts[2]);
-  if (started.ok()) return started.value() != parts[3];
-  // Only what is surely dead: whoever is out of descriptors or memory and cannot look must not end a living sandbox.
-  return started.error().errnum() == ENOENT || started.error().errnum() == ESRCH;
+  // Not knowing is no death: whoever lacks descriptors or memory must not kill the sandboxes of others.
+  const Result<std::string> space = pid_namespace();
+  if (!space.ok() || parts[1] != space.value()) return false;
+  const Result<std::string> began = start_time(parts[2]);
+  return began.ok() && began.value() != parts[3];
 }
 
 std::vector<std::string> stale_leaves(int directory, unsigned ours) {

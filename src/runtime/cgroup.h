@@ -77,7 +77,7 @@ bool enable_io_controller(int directory);
 
 // "sbx-PIDNS-PID-STARTED-N": whose leaf it is. A leaf whose supervisor is dead may be removed by anybody who sees the
 // same process ids.
-std::string leaf_name(unsigned number);
+Result<std::string> leaf_name(unsigned number);
 // True when `name` is a leaf's, of our own pid namespace, and its supervisor surely lives no longer.
 bool is_stale_leaf(const std::string& name);
 // The names in `directory` for which that holds.

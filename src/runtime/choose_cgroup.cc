@@ -280,7 +280,9 @@ void CgroupParent::reap_stale() {
 
 Result<SandboxCgroup> CgroupParent::make(const CgroupLimits& limits, bool inner) {
   const auto in_stage = [](Error error) { return std::move(error).with_context("cannot set up the sandbox's cgroup").with_stage("cgroup"); };
-  const std::string name = leaf_name(made_++);
+  Result<std::string> named = leaf_name(made_++);
+  if (!named.ok()) return in_stage(named.take_error());
+  const std::string name = named.take();
   SandboxCgroup cgroup;
   cgroup.controllers_ = controllers();
   cgroup.v2_controllers_ = v2_controllers_;
@@ -417,7 +419,9 @@ void CgroupChoice::use_scope() {
   request.runtime_directory = wish_.runtime_directory;
   request.uid = wish_.uid;
   request.pid = static_cast<uint32_t>(::getpid());
-  request.unit = leaf_name(0) + ".scope";
+  const Result<std::string> name = leaf_name(0);
+  if (!name.ok()) return lacks(name.error().text(), "");
+  request.unit = name.value() + ".scope";
   Result<UserScope> scope = UserScope::request(request);
   if (scope.ok()) {
     scope_.emplace(scope.take());

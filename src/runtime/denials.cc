@@ -60,9 +60,11 @@ bool DenialLog::answer_one() {
   seccomp_notif_resp response{};
   response.id = notification.id;
   response.error = -EPERM;
-  // ENOENT: a signal ended the call meanwhile; nothing is left to answer.
-  (void)::ioctl(listener_.get(), SECCOMP_IOCTL_NOTIF_SEND, &response);
-  return true;
+  for (;;) {
+    if (::ioctl(listener_.get(), SECCOMP_IOCTL_NOTIF_SEND, &response) == 0) return true;
+    // ENOENT: a signal ended the call meanwhile; nothing is left to answer.
+    if (errno != EINTR) return errno == ENOENT;
+  }
 }
 
 DenialLog::Next DenialLog::on_ready() {

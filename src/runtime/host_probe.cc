@@ -3,6 +3,7 @@
 #include <linux/capability.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <map>
 
@@ -24,7 +25,10 @@ constexpr uint64_t kNobody = 65534;
 // A range of uids, as an initial namespace or a system container has; a rootless container maps one.
 bool can_lease_uids() {
   const Result<std::string> map = read_file("/proc/self/uid_map", 65536);
-  return map.ok() && choose_uid_range(map.value()).count != 0;
+  // Where it stands but cannot be read (no descriptors, no memory), root is not mapped for want of better knowledge: the
+  // engine reads it once more, and says what is wrong.
+  if (!map.ok()) return map.error().errnum() != ENOENT;
+  return choose_uid_range(map.value()).count != 0;
 }
 
 // Links resolved, so that it compares with a canonical mount source; the path itself where that fails.

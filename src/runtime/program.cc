@@ -31,7 +31,7 @@ Error open_error(const std::string& path, const Error& cause, const std::string&
           .with_hint("make it readable for you: chmod u+r " + shell_quote(path));
     case ENXIO:  // a socket, or a FIFO that nobody writes to
       return Error(ErrorKind::usage, name + " is not a regular file").with_hint("copy its content to a file first");
-    default: return Error(ErrorKind::usage, "cannot open " + name + ": " + errno_text(cause.errnum()));
+    default: return Error(kind_of_bad_path(cause.errnum()), "cannot open " + name + ": " + errno_text(cause.errnum()));
   }
 }
 
@@ -63,7 +63,8 @@ Result<std::string> read_bounded(int fd, const std::string& what) {
     return Error(ErrorKind::usage, what + " is a directory")
         .with_hint("name a file; to share a directory, add --workspace DIR");
   }
-  return Error(ErrorKind::usage, "cannot read " + what + ": " + errno_text(bytes.error().errnum()));
+  const int errnum = bytes.error().errnum();
+  return Error(kind_of_bad_path(errnum), "cannot read " + what + ": " + errno_text(errnum));
 }
 
 Result<Program> from_file(const std::string& path) {

@@ -397,7 +397,7 @@ Status Execution::share_workspace() {
           .with_origin("flag --workspace")
           .with_hint("make it first: mkdir -p " + shell_quote(argument.directory));
     }
-    return Error(ErrorKind::usage, "cannot use " + shown + ": " + errno_text(errnum))
+    return Error(kind_of_bad_path(errnum), "cannot use " + shown + ": " + errno_text(errnum))
         .with_origin("flag --workspace")
         .with_hint("--workspace DIR takes a directory that you may read");
   }
@@ -490,8 +490,8 @@ Status Execution::share_mounts() {
     Result<std::string> real = sys::realpath(mount.source);
     if (!real.ok()) {
       const int errnum = real.error().errnum();
-      return Error(ErrorKind::usage, (errnum == ENOENT ? "no such file or directory: " + shown
-                                                       : "cannot use " + shown + ": " + errno_text(errnum)))
+      return Error(kind_of_bad_path(errnum), (errnum == ENOENT ? "no such file or directory: " + shown
+                                                               : "cannot use " + shown + ": " + errno_text(errnum)))
           .with_origin("flag --mount")
           .with_hint("--mount takes SRC[:DST][:ro|:rw], SRC being a path of this host");
     }
@@ -579,8 +579,8 @@ Status Execution::open_artifacts() {
   if (request_.artifacts_directory.empty()) return {};
   Result<UniqueFd> opened = open_artifacts_destination(request_.artifacts_directory);
   if (!opened.ok()) {
-    return Error(ErrorKind::usage, "cannot use '" + printable(request_.artifacts_directory) + "': " +
-                                       errno_text(opened.error().errnum()))
+    const int errnum = opened.error().errnum();
+    return Error(kind_of_bad_path(errnum), "cannot use '" + printable(request_.artifacts_directory) + "': " + errno_text(errnum))
         .with_origin("flag --artifacts")
         .with_hint("--artifacts takes a directory that you may write; it is made if missing");
   }
@@ -1106,8 +1106,8 @@ Status Execution::plan_stdio() {
     const std::string shown = "'" + printable(request_.stdin_file) + "'";
     if (!opened.ok()) {
       const int errnum = opened.error().errnum();
-      return Error(ErrorKind::usage, errnum == ENOENT ? "no such file: " + shown
-                                                      : "cannot open " + shown + ": " + errno_text(errnum))
+      return Error(kind_of_bad_path(errnum), errnum == ENOENT ? "no such file: " + shown
+                                                              : "cannot open " + shown + ": " + errno_text(errnum))
           .with_origin("flag --stdin")
           .with_hint("--stdin FILE gives the program its input; for none: --stdin /dev/null");
     }

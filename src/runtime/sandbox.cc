@@ -525,6 +525,7 @@ class Run {
     input.extra = side[1].get();
     if (options_.show_call) show_calls(input);
     SignalGuard signals(options_.forward_signals);
+    SBX_TRY(signals.ready());
     const uint64_t clone_ns = sys::monotonic_ns();
     Launched launched = SBX_TRY(launch(input));
     stdio->close_child_ends();

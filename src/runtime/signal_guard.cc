@@ -2,6 +2,8 @@
 
 #include <sys/signalfd.h>
 
+#include <cerrno>
+
 namespace sbx::runtime {
 
 SignalGuard::SignalGuard(bool forward) : forward_(forward) {
@@ -20,6 +22,12 @@ SignalGuard::SignalGuard(bool forward) : forward_(forward) {
   for (const int signal : {SIGTSTP, SIGCONT, SIGTTIN, SIGTTOU, SIGWINCH}) add(signal, job_control_, caught);
   ::sigprocmask(SIG_BLOCK, &caught, &mask_before_);
   fd_.reset(::signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd_.valid()) error_ = errno;
+}
+
+Status SignalGuard::ready() const {
+  if (error_ != 0) return Error::from_errno(error_, "create a descriptor for signals");
+  return {};
 }
 
 SignalGuard::~SignalGuard() {

@@ -9,6 +9,7 @@
 
 #include <signal.h>
 
+#include "base/result.h"
 #include "base/unique_fd.h"
 
 namespace sbx::runtime {
@@ -20,7 +21,9 @@ class SignalGuard {
   SignalGuard(const SignalGuard&) = delete;
   SignalGuard& operator=(const SignalGuard&) = delete;
 
-  int fd() const { return fd_.get(); }  // a signalfd; -1: nothing is forwarded, or none could be had
+  int fd() const { return fd_.get(); }  // a signalfd; -1: nothing is forwarded
+  // Blocked signals that nobody reads would leave a supervisor that only SIGKILL ends.
+  Status ready() const;
   bool handles(int signal) const { return forward_ && sigismember(&job_control_, signal) == 1; }
   // Nothing is left inside: job control is the kernel's business again, and the descriptor tells of ends only.
   void payload_is_gone();
@@ -29,6 +32,7 @@ class SignalGuard {
   static void add(int signal, sigset_t& set, sigset_t& caught);
 
   bool forward_;
+  int error_ = 0;
   sigset_t mask_before_{}, ending_{}, job_control_{};
   struct sigaction pipe_before_ {}, size_before_ {};
   UniqueFd fd_;

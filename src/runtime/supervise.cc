@@ -25,15 +25,17 @@ enum Tag : uint64_t {
   kExec = 1, kPid, kWall, kLook, kSignals, kEvents, kGrace, kDenials, kDenialPause, kProgress, kSide, kStdio = 100
 };
 
-UniqueFd make_timer(int64_t first_ms, int64_t every_ms) {
+// A timer that does not run would be a limit that nobody holds.
+Result<UniqueFd> make_timer(int64_t first_ms, int64_t every_ms) {
   UniqueFd timer(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!timer.valid()) return Error::from_errno(errno, "create a timer");
   itimerspec when{};
   when.it_value.tv_sec = first_ms / 1000;
   when.it_value.tv_nsec = first_ms % 1000 * 1000000;
   if (first_ms == 0) when.it_value.tv_nsec = 1;
   when.it_interval.tv_sec = every_ms / 1000;
   when.it_interval.tv_nsec = every_ms % 1000 * 1000000;
-  if (timer.valid()) ::timerfd_settime(timer.get(), 0, &when, nullptr);
+  if (::timerfd_settime(timer.get(), 0, &when, nullptr) != 0) return Error::from_errno(errno, "set a timer");
   return timer;
 }
 
@@ -99,11 +101,11 @@ class Supervisor {
     if (signals_.fd() >= 0) SBX_TRY(listen(signals_.fd(), kSignals));
     if (in_.launched->event_pipe() >= 0) SBX_TRY(listen(in_.launched->event_pipe(), kEvents));
     if (limits_.wall) {
-      wall_ = make_timer(limits_.wall->value, 0);
+      wall_ = SBX_TRY(make_timer(limits_.wall->value, 0));
       SBX_TRY(listen(wall_.get(), kWall));
     }
     if (in_.progress != nullptr && in_.progress->due_ms() >= 0) {
-      progress_ = make_timer(in_.progress->due_ms(), 0);
+      progress_ = SBX_TRY(make_timer(in_.progress->due_ms(), 0));
       SBX_TRY(listen(progress_.get(), kProgress));
     }
     if (in_.side >= 0) SBX_TRY(listen(in_.side, kSide));
@@ -164,8 +166,11 @@ class Supervisor {
     const DenialLog::Next next = denials_->on_ready();
     if (next == DenialLog::Next::ready) return {};
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, denials_->fd(), nullptr);
-    if (next == DenialLog::Next::gone) return {};
-    denial_pause_ = make_timer(DenialLog::kPauseMs, 0);
+    if (next == DenialLog::Next::gone) {
+      denials_->stop();
+      return {};
+    }
+    denial_pause_ = SBX_TRY(make_timer(DenialLog::kPauseMs, 0));
     return listen(denial_pause_.get(), kDenialPause);
   }
 
@@ -199,7 +204,7 @@ class Supervisor {
     if (!out_.handed_over[0].valid()) return Error(ErrorKind::resource, "the sandbox's /proc was not handed over");
     watch_.start(out_.handed_over[0].get(), space_fd());
     if (watch_.has_limits()) {
-      look_ = make_timer(LimitWatch::kFirstLookMs, LimitWatch::kLookMs);
+      look_ = SBX_TRY(make_timer(LimitWatch::kFirstLookMs, LimitWatch::kLookMs));
       SBX_TRY(listen(look_.get(), kLook));
     }
     return {};
@@ -251,7 +256,7 @@ class Supervisor {
         continue;
       }
       in_.launched->send_signal(signal);
-      grace_ = make_timer(kGraceMs, 0);
+      grace_ = SBX_TRY(make_timer(kGraceMs, 0));
       SBX_TRY(listen(grace_.get(), kGrace));
     }
     return {};

@@ -147,6 +147,7 @@ void Host::on_denials(uint64_t, Program& program) {
   const runtime::DenialLog::Next next = program.denials->on_ready();
   if (next == runtime::DenialLog::Next::ready) return;
   forget(program.denials->fd());
+  if (next == runtime::DenialLog::Next::gone) program.denials->stop();
   if (next == runtime::DenialLog::Next::tired) program.denials_resume_ms = clock_ms(CLOCK_MONOTONIC) + runtime::DenialLog::kPauseMs;
 }
 

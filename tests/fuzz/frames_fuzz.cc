@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "fuzz.h"
 #include "session/driver.h"
+#include "session/evaluation.h"
 #include "session/json.h"
 
 namespace {
@@ -57,6 +58,7 @@ std::vector<std::string> read_cells(std::string_view text, size_t step) {
             break;
           }
           case DriverFrame::Type::clear:
+          case DriverFrame::Type::echo:
           case DriverFrame::Type::ready: break;
         }
       }
@@ -75,8 +77,12 @@ std::vector<std::string> read_cells(std::string_view text, size_t step) {
   return said;
 }
 
+// The streams hold what the frames do: marks of every kind.
 void check_evaluation(std::string_view text) {
-  const Evaluation evaluation = read_evaluation(text, kToken);
+  std::string out(text);
+  std::string err(text.substr(text.size() / 2));
+  const Evaluation evaluation = read_evaluation(text, kToken, &out, &err);
+  HOLDS(out.size() <= text.size() && err.size() <= text.size() - text.size() / 2);
   const Json more = Json::object().set("dropped", evaluation.dropped).set("problem", evaluation.problem);
   const Result<Json> result = parse_json(with_outputs("{\n  \"a\": {\"b\": [1]}\n}\n", more, evaluation.outputs), 80, 1000000);
   HOLDS(result.ok());

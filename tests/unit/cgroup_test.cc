@@ -230,7 +230,7 @@ TEST_CASE("controllers are switched on singly, only those that are offered") {
 }
 
 TEST_CASE("who cannot look because it is out of descriptors takes no leaf for stale") {
-  const std::vector<std::string> parts = split(leaf_name(0), '-');
+  const std::vector<std::string> parts = split(leaf_name(0).take(), '-');
   const std::string dead = "sbx-" + parts[1] + "-4194305-" + parts[3] + "-0";
   rlimit saved{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &saved) == 0);
@@ -243,7 +243,7 @@ TEST_CASE("who cannot look because it is out of descriptors takes no leaf for st
 }
 
 TEST_CASE("a leaf of a living supervisor is not stale, one of a dead or another one is, a foreign one is not") {
-  const std::string own = leaf_name(3);
+  const std::string own = leaf_name(3).take();
   CHECK_FALSE(is_stale_leaf(own));
   std::vector<std::string> parts = split(own, '-');
   REQUIRE(parts.size() == 5);
