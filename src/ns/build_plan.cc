@@ -40,9 +40,10 @@ std::string escape_overlay(const std::string& path) {
   return escaped;
 }
 
-// A source of a mount, looked at: what is cloned later is what was looked at, where the descriptor is valid.
+// A source of a mount, looked at: what is cloned later is what was looked at, where a descriptor is valid.
 struct Source {
   UniqueFd fd;
+  UniqueFd tree;  // its clone
   struct stat info {};
 };
 
@@ -245,8 +246,19 @@ class PlanBuilder {
     step.flags = kMayFail;
   }
 
+  // Root's clone is what is looked at, at the price of one walk along the path. Where there is none, look_at() says why.
+  Result<Source> find(const BindOp& op) {
+    if (!options_.detached_trees || op.no_links || options_.trees.contains(spec_index_)) return look_at(op);
+    Result<UniqueFd> tree = clone_tree(op.source, UniqueFd());
+    if (!tree.ok()) return look_at(op);
+    Source source;
+    source.tree = tree.take();
+    source.info = SBX_TRY(sys::fstat(source.tree.get()));
+    return source;
+  }
+
   Status operation(const BindOp& op) {
-    Result<Source> looked = look_at(op);
+    Result<Source> looked = find(op);
     if (!looked.ok()) {
       const int errnum = looked.error().errnum();
       if (op.optional) return {};
@@ -255,7 +267,7 @@ class PlanBuilder {
                                                         : "a mount of a policy that may be missing says: optional = true");
     }
     begin_op("bind", op.target, op.source, op.origin);
-    const Source source = looked.take();
+    Source source = looked.take();
     const Place place = place_at(op.target);
     make_place(place, S_ISDIR(source.info.st_mode));
     SBX_TRY(bring(op, source, place));
@@ -272,7 +284,7 @@ class PlanBuilder {
   }
 
   // The step that brings the tree inside, by either of the two ways.
-  Status bring(const BindOp& op, const Source& source, const Place& place) {
+  Status bring(const BindOp& op, Source& source, const Place& place) {
     const struct stat& info = source.info;
     if (!options_.detached_trees) {
       if (wants_map(op, info)) return refuse_map(op, info, EPERM);
@@ -287,7 +299,8 @@ class PlanBuilder {
     }
     const auto replaced = options_.trees.find(spec_index_);
     const bool is_copy = replaced != options_.trees.end();
-    UniqueFd tree = is_copy ? SBX_TRY(sys::dup(replaced->second)) : SBX_TRY(clone_tree(op.source, source.fd));
+    UniqueFd tree = std::move(source.tree);
+    if (!tree.valid()) tree = is_copy ? SBX_TRY(sys::dup(replaced->second)) : SBX_TRY(clone_tree(op.source, source.fd));
     const struct stat shown = is_copy ? SBX_TRY(sys::fstat(tree.get())) : info;
     SBX_TRY(restrict_tree(op, shown, tree.get()));
     Step& step = add(StepKind::attach);
@@ -532,7 +545,7 @@ class PlanBuilder {
       bind.devices = true;
       bind.no_exec = true;
       begin_op("device", bind.target);
-      const Source source = SBX_TRY(look_at(bind));
+      Source source = SBX_TRY(find(bind));
       const Place place = place_at(bind.target);
       make_place(place, false);
       SBX_TRY(bring(bind, source, place));
