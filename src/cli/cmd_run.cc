@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "base/heap.h"
 #include "base/sys.h"
 #include "base/text.h"
 #include "cli/command.h"
@@ -141,6 +142,7 @@ int run_or_exec(bool exec, const Invocation& invocation) {
   if (request.verbosity > 0) observer.note = say;
   if (request.verbosity > 1) observer.call = [](const std::string& call) { say("call: " + call); };
   if (!front.quiet && request.verbosity == 0 && can_show_progress()) observer.progress = show_progress;
+  observer.ending = leave_heap_to_kernel;
   Result<runtime::Report> result = runtime::execute(request, runtime::probe_host(), observer);
   if (!result.ok()) return fail(result.error(), front, file);
   runtime::Report& report = result.value();

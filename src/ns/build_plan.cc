@@ -12,7 +12,8 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
-#include <set>
+#include <unordered_map>
+#include <utility>
 
 #include "base/raw_sys.h"
 #include "base/sys.h"
@@ -39,9 +40,10 @@ std::string escape_overlay(const std::string& path) {
   return escaped;
 }
 
-// A source of a mount, looked at: what is cloned later is what was looked at, where the descriptor is valid.
+// A source of a mount, looked at: what is cloned later is what was looked at, where a descriptor is valid.
 struct Source {
   UniqueFd fd;
+  UniqueFd tree;  // its clone
   struct stat info {};
 };
 
@@ -87,6 +89,8 @@ class PlanBuilder {
 
   Result<std::unique_ptr<PlannedChild>> build() {
     out_->steps_.reserve(192);  // the default view has some 160
+    out_->ops_.reserve(160);
+    known_.reserve(160);
     SBX_TRY(files());
     SBX_TRY(rlimits());
     SBX_TRY(affinity());
@@ -100,36 +104,28 @@ class PlanBuilder {
   // ---- targets -------------------------------------------------------------------------------------------------
   // Who fills the place at which a path lies: we (our tmpfs, private directories), or a stranger (a bind, an overlay),
   // where nothing is ever created and every look-up is confined.
-  struct Cover {
-    std::string target;
-    bool ours;
-    bool is_private = false;  // on the private tmpfs
+  enum class Cover : uint8_t { nothing, ours, on_private_tmpfs, stranger };
+  // What is known of one path inside.
+  struct Known {
+    Cover cover = Cover::nothing;
+    uint32_t cover_number = 0;  // where several lie over a path the last one counts
+    bool link = false;
+    bool made = false;
+  };
+  // A place on its way into the plan.
+  struct Place {
+    const char* path;  // kept, absolute
+    Cover cover = Cover::nothing;
+    bool confined = false;  // a stranger's, or behind a link
+    Known* known = nullptr;  // of the path itself
+
+    // Relative to the new root, which is the child's working directory while it mounts.
+    const char* relative() const { return path[1] == '\0' ? "." : path + 1; }
+    uint32_t flags() const { return confined ? kResolveTarget : 0u; }
   };
 
-  bool ours(const std::string& path) const {
-    for (auto cover = covers_.rbegin(); cover != covers_.rend(); ++cover) {
-      if (path_is_under(path, cover->target)) return cover->ours;
-    }
-    return true;
-  }
-  // Something of ours was made there: it is no inode of the payload's.
-  void count_inode(const std::string& path) {
-    for (auto cover = covers_.rbegin(); cover != covers_.rend(); ++cover) {
-      if (!path_is_under(path, cover->target)) continue;
-      if (cover->is_private) ++private_inodes_;
-      return;
-    }
-    ++root_inodes_;
-  }
-  bool through_link(const std::string& path) const {
-    return std::any_of(links_.begin(), links_.end(),
-                       [&](const std::string& link) { return path != link && path_is_under(path, link); });
-  }
-  bool confined(const std::string& path) const { return !ours(path) || through_link(path); }
-
-  const char* keep_string(std::string text) { return out_->strings_.emplace_back(std::move(text)).c_str(); }
-  // Relative to the new root, which is the child's working directory while it mounts.
-  const char* relative(const std::string& path) { return keep_string(path == "/" ? "." : path.substr(1)); }
+  const char* keep_string(std::string_view text) { return out_->text_.keep(text); }
+  const char* relative(const std::string& path) { return keep_string(path == "/" ? std::string_view(".") : std::string_view(path).substr(1)); }
 
   Step& add(StepKind kind) {
     Step step{};
@@ -138,42 +134,73 @@ class PlanBuilder {
     return out_->steps_.emplace_back(step);
   }
 
-  void begin_op(const char* verb, std::string place = "", std::string source = "", std::string origin = "") {
-    out_->ops_.push_back({verb, std::move(place), std::move(source), std::move(origin)});
+  void begin_op(const char* verb, std::string_view place = {}, std::string_view source = {}, std::string_view origin = {}) {
+    out_->ops_.push_back({verb, keep_string(place), keep_string(source), keep_string(origin)});
   }
 
-  void make_parents(const std::string& target) {
-    for (size_t end = target.find('/', 1); end != std::string::npos; end = target.find('/', end + 1)) {
-      const std::string parent = target.substr(0, end);
-      if (confined(parent)) return;
-      make_own_dir(parent, 0755);
-    }
+  // Something of ours is made there: it is no inode of the payload's.
+  void count_inode(Cover cover) {
+    if (cover == Cover::nothing) ++root_inodes_;
+    if (cover == Cover::on_private_tmpfs) ++private_inodes_;
   }
-  void make_dir(const std::string& target, uint32_t mode) {
-    if (target != "/" && !confined(target)) make_own_dir(target, mode);
-  }
-  void make_own_dir(const std::string& target, uint32_t mode) {
-    if (!made_.insert(target).second) return;
+  void make_own_dir(const char* path, uint32_t mode, Cover cover, Known& known) {
+    if (std::exchange(known.made, true)) return;
     Step& step = add(StepKind::make_dir);
-    step.a = relative(target);
+    step.a = path + 1;
     step.mode = mode;
     step.flags = kExistsIsFine;
-    count_inode(target);
+    count_inode(cover);
+  }
+  // The place at `target`: one walk along the path finds who fills it, and makes the directories above it as far as they are ours.
+  Place place_at(std::string_view target) {
+    Place place{keep_string(target)};
+    const std::string_view path = place.path;
+    uint32_t number = 0;
+    bool behind_link = false, making = true;
+    const auto pass = [&](Known& known) {
+      if (known.cover != Cover::nothing && known.cover_number >= number) {
+        number = known.cover_number;
+        place.cover = known.cover;
+      }
+      place.confined = place.cover == Cover::stranger || behind_link;
+      behind_link = behind_link || known.link;
+    };
+    pass(known_["/"]);
+    for (size_t end = path.find('/', 1); end != std::string_view::npos; end = path.find('/', end + 1)) {
+      const std::string_view parent = path.substr(0, end);
+      auto found = known_.find(parent);
+      if (found == known_.end()) {
+        if (place.confined) continue;  // nothing is made there, so there is nothing to remember
+        found = known_.emplace(keep_string(parent), Known{}).first;
+      }
+      pass(found->second);
+      making = making && !place.confined;
+      if (making) make_own_dir(found->first.data(), 0755, place.cover, found->second);
+    }
+    place.known = path == "/" ? &known_["/"] : &known_[path];
+    if (path != "/") pass(*place.known);
+    return place;
   }
   // Something to mount on: a directory or an empty file.
-  void make_place(const std::string& target, bool directory) {
-    make_parents(target);
-    if (directory) {
-      make_dir(target, 0755);
-    } else if (!confined(target) && made_.insert(target).second) {
-      Step& step = add(StepKind::write_file);
-      step.a = relative(target);
-      step.mode = 0644;
-      step.flags = kExistsIsFine;
-      count_inode(target);
-    }
+  void make_place(const Place& place, bool directory, uint32_t mode = 0755) {
+    if (place.confined || place.path[1] == '\0') return;
+    if (directory) return make_own_dir(place.path, mode, place.cover, *place.known);
+    if (std::exchange(place.known->made, true)) return;
+    Step& step = add(StepKind::write_file);
+    step.a = place.relative();
+    step.mode = 0644;
+    step.flags = kExistsIsFine;
+    count_inode(place.cover);
   }
-  uint32_t target_flags(const std::string& target) const { return confined(target) ? kResolveTarget : 0u; }
+  Place make_directory(std::string_view target) {
+    const Place place = place_at(target);
+    make_place(place, true);
+    return place;
+  }
+  void cover(const Place& place, Cover by) {
+    place.known->cover = by;
+    place.known->cover_number = ++covers_;
+  }
 
   // ---- operations ----------------------------------------------------------------------------------------------
 
@@ -213,14 +240,25 @@ class PlanBuilder {
     };
     if (!options_.show_cgroup || std::any_of(spec_.fs.begin(), spec_.fs.end(), taken)) return;
     begin_op("mount cgroup on", target);
-    make_place(target, true);
+    const Place place = make_directory(target);
     Step& step = add(StepKind::cgroup);
-    step.a = relative(target);
+    step.a = place.relative();
     step.flags = kMayFail;
   }
 
+  // Root's clone is what is looked at, at the price of one walk along the path. Where there is none, look_at() says why.
+  Result<Source> find(const BindOp& op) {
+    if (!options_.detached_trees || op.no_links || options_.trees.contains(spec_index_)) return look_at(op);
+    Result<UniqueFd> tree = clone_tree(op.source, UniqueFd());
+    if (!tree.ok()) return look_at(op);
+    Source source;
+    source.tree = tree.take();
+    source.info = SBX_TRY(sys::fstat(source.tree.get()));
+    return source;
+  }
+
   Status operation(const BindOp& op) {
-    Result<Source> looked = look_at(op);
+    Result<Source> looked = find(op);
     if (!looked.ok()) {
       const int errnum = looked.error().errnum();
       if (op.optional) return {};
@@ -231,10 +269,11 @@ class PlanBuilder {
                                                         : "a mount of a policy that may be missing says: optional = true");
     }
     begin_op("bind", op.target, op.source, op.origin);
-    const Source source = looked.take();
-    make_place(op.target, S_ISDIR(source.info.st_mode));
-    SBX_TRY(bring(op, source));
-    covers_.push_back({op.target, false});
+    Source source = looked.take();
+    const Place place = place_at(op.target);
+    make_place(place, S_ISDIR(source.info.st_mode));
+    SBX_TRY(bring(op, source, place));
+    cover(place, Cover::stranger);
     return {};
   }
 
@@ -247,28 +286,29 @@ class PlanBuilder {
   }
 
   // The step that brings the tree inside, by either of the two ways.
-  Status bring(const BindOp& op, const Source& source) {
+  Status bring(const BindOp& op, Source& source, const Place& place) {
     const struct stat& info = source.info;
     if (!options_.detached_trees) {
       if (wants_map(op, info)) return refuse_map(op, info, EPERM);
       Step& step = add(StepKind::bind);
       step.a = keep_string(op.source);
-      step.b = relative(op.target);
+      step.b = place.relative();
       step.n = info.st_dev;
       step.m = info.st_ino;
       step.attr = attributes(op);
-      step.flags = target_flags(op.target) | (op.no_links ? kNoLinks : 0u);
+      step.flags = place.flags() | (op.no_links ? kNoLinks : 0u);
       return {};
     }
     const auto replaced = options_.trees.find(spec_index_);
     const bool is_copy = replaced != options_.trees.end();
-    UniqueFd tree = is_copy ? SBX_TRY(sys::dup(replaced->second)) : SBX_TRY(clone_tree(op.source, source.fd));
+    UniqueFd tree = std::move(source.tree);
+    if (!tree.valid()) tree = is_copy ? SBX_TRY(sys::dup(replaced->second)) : SBX_TRY(clone_tree(op.source, source.fd));
     const struct stat shown = is_copy ? SBX_TRY(sys::fstat(tree.get())) : info;
     SBX_TRY(restrict_tree(op, shown, tree.get()));
     Step& step = add(StepKind::attach);
-    step.b = relative(op.target);
+    step.b = place.relative();
     step.fd = tree.get();
-    step.flags = target_flags(op.target);
+    step.flags = place.flags();
     out_->trees_.push_back(std::move(tree));
     return {};
   }
@@ -321,15 +361,15 @@ class PlanBuilder {
 
   Status operation(const TmpfsOp& op) {
     begin_op("mount tmpfs on", op.target);
-    make_place(op.target, true);
+    const Place place = make_directory(op.target);
     char mode[16];
     std::snprintf(mode, sizeof mode, "%o", op.mode);
     Step& step = add(StepKind::tmpfs);
-    step.a = relative(op.target);
+    step.a = place.relative();
     step.attr = writable_attributes();
     step.b = keep_string("mode=" + std::string(mode) + ",size=" + std::to_string(op.size.value) +
                          ",nr_inodes=" + std::to_string(op.inodes));
-    covers_.push_back({op.target, true});
+    cover(place, Cover::ours);
     return {};
   }
 
@@ -353,13 +393,13 @@ class PlanBuilder {
 
   Status operation(const PrivateDirOp& op) {
     begin_op("private directory", op.target);
-    make_place(op.target, true);
+    const Place place = make_directory(op.target);
     const std::string path = private_directory(op.mode);
     Step& step = add(StepKind::clone_bind);
     step.a = keep_string(path);
-    step.b = relative(op.target);
+    step.b = place.relative();
     step.attr = writable_attributes();
-    covers_.push_back({op.target, true, true});
+    cover(place, Cover::on_private_tmpfs);
     return keep_directory(op.target, path);
   }
 
@@ -377,26 +417,29 @@ class PlanBuilder {
 
   Status operation(const DirOp& op) {
     begin_op("directory", op.target);
-    make_parents(op.target);
-    make_dir(op.target, op.mode);
+    make_place(place_at(op.target), true, op.mode);
     return {};
   }
 
   Status operation(const SymlinkOp& op) {
-    begin_op("link", op.target);
-    make_parents(op.target);
-    SBX_TRY(must_be_ours(op.target));
+    return make_link(op.target, op.text);
+  }
+
+  Status make_link(std::string_view target, std::string_view text) {
+    begin_op("link", target);
+    const Place place = place_at(target);
+    SBX_TRY(must_be_ours(place));
     Step& step = add(StepKind::make_symlink);
-    step.a = relative(op.target);
-    step.b = keep_string(op.text);
-    count_inode(op.target);
-    links_.push_back(op.target);
+    step.a = place.relative();
+    step.b = keep_string(text);
+    count_inode(place.cover);
+    place.known->link = true;
     return {};
   }
 
-  Status must_be_ours(const std::string& target) const {
-    if (!confined(target)) return {};
-    return Error(ErrorKind::usage, "cannot make " + quoted_path(target) + " inside the sandbox: it lies in a host directory that is shared there")
+  static Status must_be_ours(const Place& place) {
+    if (!place.confined) return {};
+    return Error(ErrorKind::usage, "cannot make " + quoted_path(place.path) + " inside the sandbox: it lies in a host directory that is shared there")
         .with_hint("nothing is ever created in a shared directory; choose another place");
   }
 
@@ -417,29 +460,24 @@ class PlanBuilder {
   // A step that fills a new file in the root; valid until the next one is added.
   Result<Step*> new_file(StepKind kind, const std::string& target, uint32_t mode, uint64_t size) {
     begin_op("file", target);
-    make_parents(target);
-    SBX_TRY(must_be_ours(target));
+    const Place place = place_at(target);
+    SBX_TRY(must_be_ours(place));
     Step& step = add(kind);
-    step.a = relative(target);
+    step.a = place.relative();
     step.mode = mode;
-    made_.insert(target);
-    count_bytes(target, size);
+    place.known->made = true;
+    root_bytes_ += (size + 4095) / 4096 * 4096;
+    count_inode(place.cover);
     return &step;
-  }
-
-  void count_bytes(const std::string& target, uint64_t bytes) {
-    root_bytes_ += (bytes + 4095) / 4096 * 4096;
-    count_inode(target);
   }
 
   Status operation(const ProcOp& op) {
     begin_op("mount proc on", op.target);
-    make_place(op.target, true);
-    Step& mount = add(StepKind::proc);
-    mount.a = relative(op.target);
-    covers_.push_back({op.target, true});
+    const Place place = make_directory(op.target);
+    add(StepKind::proc).a = place.relative();
+    cover(place, Cover::ours);
     Step& keep = add(StepKind::open_keep);
-    keep.a = relative(op.target);
+    keep.a = place.relative();
     keep.n = 0;
     if (!spec_.hardening.nested_userns) {
       begin_op("forbid further user namespaces");
@@ -454,28 +492,31 @@ class PlanBuilder {
       // Over the whole one, which has served for the settings above; nobody inside can take a mount away.
       begin_op(op.subset_pid ? "proc of processes alone on" : "read-only proc on", op.target);
       Step& upper = add(StepKind::proc);
-      upper.a = relative(op.target);
+      upper.a = place.relative();
       if (op.subset_pid) upper.b = keep_string("subset=pid");
       // /proc/self/mem writes code that is mapped read-only, by the kernel's hand.
       if (read_only) upper.attr = SBX_MOUNT_ATTR_RDONLY;
     }
     if (!op.masked) return {};
     for (const char* name : {"sys", "bus", "irq", "fs", "acpi", "scsi"}) {
-      begin_op("mask", op.target + "/" + name);
-      Step& step = add(StepKind::clone_bind);
-      step.a = relative(op.target + "/" + name);
+      Step& step = mask(op.target, name);
+      step.a = out_->ops_.back().place + 1;
       step.attr = SBX_MOUNT_ATTR_RDONLY;
       step.flags = kOverSelf | kMayBeMissing;
     }
     for (const char* name : {"kcore", "keys", "kmsg", "timer_list", "sysrq-trigger", "cmdline", "locks", "interrupts"}) {
-      begin_op("mask", op.target + "/" + name);
-      Step& step = add(StepKind::clone_bind);
+      Step& step = mask(op.target, name);
       // Where the sandbox has no devices (yet), the host's: the old root is still below us.
-      step.a = keep_string(devices_made_ ? "dev/null" : "/dev/null");
-      step.b = relative(op.target + "/" + name);
+      step.a = devices_made_ ? "dev/null" : "/dev/null";
+      step.b = out_->ops_.back().place + 1;
       step.flags = kMayBeMissing;
     }
     return {};
+  }
+
+  Step& mask(const std::string& proc, const char* name) {
+    begin_op("mask", proc + "/" + name);
+    return add(StepKind::clone_bind);
   }
 
   // inotify is counted for the user who made the namespace too: without a bound of its own a sandbox could use up all
@@ -494,11 +535,10 @@ class PlanBuilder {
 
   Status operation(const DevOp& op) {
     begin_op("devices on", op.target);
-    make_place(op.target, true);
+    make_directory(op.target);
     std::vector<std::string> names(std::begin(kDevices), std::end(kDevices));
     if (options_.terminal) names.push_back("tty");
     for (const std::string& name : names) {
-      begin_op("device", op.target + "/" + name);
       BindOp bind;
       bind.source = "/dev/" + name;
       bind.target = op.target + "/" + name;
@@ -506,21 +546,24 @@ class PlanBuilder {
       bind.read_only = true;
       bind.devices = true;
       bind.no_exec = true;
-      const Source source = SBX_TRY(look_at(bind));
-      make_place(bind.target, false);
-      SBX_TRY(bring(bind, source));
-      covers_.push_back({bind.target, false});
+      begin_op("device", bind.target);
+      Source source = SBX_TRY(find(bind));
+      const Place place = place_at(bind.target);
+      make_place(place, false);
+      SBX_TRY(bring(bind, source, place));
+      cover(place, Cover::stranger);
     }
-    begin_op("mount devpts on", op.target + "/pts");
-    make_place(op.target + "/pts", true);
-    add(StepKind::devpts).a = relative(op.target + "/pts");
+    const std::string terminals = op.target + "/pts";
+    begin_op("mount devpts on", terminals);
+    const Place place = make_directory(terminals);
+    add(StepKind::devpts).a = place.relative();
     devices_made_ = op.target == "/dev";
     const std::pair<const char*, const char*> links[] = {{"ptmx", "pts/ptmx"},
                                                          {"fd", "/proc/self/fd"},
                                                          {"stdin", "/proc/self/fd/0"},
                                                          {"stdout", "/proc/self/fd/1"},
                                                          {"stderr", "/proc/self/fd/2"}};
-    for (const auto& [name, text] : links) SBX_TRY(operation(SymlinkOp{op.target + "/" + name, text}));
+    for (const auto& [name, text] : links) SBX_TRY(make_link(op.target + "/" + name, text));
     return {};
   }
 
@@ -719,9 +762,8 @@ class PlanBuilder {
   const HostFacts& facts_;
   const PlanOptions& options_;
   std::unique_ptr<PlannedChild> out_;
-  std::vector<Cover> covers_;
-  std::vector<std::string> links_;
-  std::set<std::string> made_;
+  std::unordered_map<std::string_view, Known> known_;  // the keys are kept texts
+  uint32_t covers_ = 0;
   std::map<std::pair<uint32_t, uint32_t>, UniqueFd> map_namespaces_;
   size_t spec_index_ = 0;
   uint64_t root_bytes_ = 0, root_inodes_ = 0, private_inodes_ = 0;
@@ -743,12 +785,28 @@ std::vector<std::string> program_candidates(const std::string& exec_path, const 
   return candidates;
 }
 
+const char* KeptText::keep(std::string_view text) {
+  if (text.empty()) return "";
+  if (text.size() >= left_) {
+    const size_t size = std::max<size_t>(text.size() + 1, 8000);
+    blocks_.push_back(std::make_unique_for_overwrite<char[]>(size));
+    next_ = blocks_.back().get();
+    left_ = size;
+  }
+  char* const kept = next_;
+  std::memcpy(kept, text.data(), text.size());
+  kept[text.size()] = '\0';
+  next_ += text.size() + 1;
+  left_ -= text.size() + 1;
+  return kept;
+}
+
 std::string PlannedChild::step_text(uint32_t step) const {
   if (step >= steps_.size()) return "make mounts private";
   const Op& op = ops_[steps_[step].op];
   std::string text = op.verb;
-  if (!op.source.empty()) text += " " + quoted_path(op.source) + " on";
-  if (!op.place.empty()) text += " " + quoted_path(op.place);
+  if (op.source[0] != '\0') text += " " + quoted_path(op.source) + " on";
+  if (op.place[0] != '\0') text += " " + quoted_path(op.place);
   return text;
 }
 

@@ -9,13 +9,13 @@
 #include <linux/filter.h>
 
 #include <array>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -60,6 +60,17 @@ struct PlanOptions {
 // `environment`.
 std::vector<std::string> program_candidates(const std::string& exec_path, const std::vector<std::string>& environment);
 
+// Texts that live as long as it does, one behind the other: a plan has some three hundred short ones.
+class KeptText {
+ public:
+  const char* keep(std::string_view text);
+
+ private:
+  std::vector<std::unique_ptr<char[]>> blocks_;
+  char* next_ = nullptr;
+  size_t left_ = 0;
+};
+
 class PlannedChild {
  public:
   ChildPlan plan;  // pointers lead into this object, and to the contents of the spec's files
@@ -78,12 +89,11 @@ class PlannedChild {
 
  private:
   friend class PlanBuilder;
-  std::deque<std::string> strings_;
+  KeptText text_;
   std::vector<Step> steps_;
   // What a step belongs to. Its text is put together when it is asked for: when the step has failed.
   struct Op {
-    const char* verb;
-    std::string place, source, origin;
+    const char *verb, *place, *source, *origin;
   };
   std::vector<Op> ops_;
   std::vector<UniqueFd> trees_;

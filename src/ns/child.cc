@@ -961,7 +961,7 @@ void set_rlimits(const ChildPlan& plan) noexcept {
   }
 }
 
-[[noreturn]] void run_payload(const ChildPlan& plan, int slave) noexcept {
+[[noreturn, gnu::noinline]] void run_payload(const ChildPlan& plan, int slave) noexcept {
   enter(plan, Stage::session);
   if (plan.new_session) {
     if (slave < 0) {
@@ -981,8 +981,9 @@ void set_rlimits(const ChildPlan& plan) noexcept {
   must(plan, call(SYS_chdir, plan.working_directory));
   default_signals(plan, false);
 
+  // Where it keeps none, init has given up all of its own before it forked.
   enter(plan, Stage::capabilities);
-  set_capabilities(plan, plan.keep_capabilities);
+  if (plan.keep_capabilities != 0) set_capabilities(plan, plan.keep_capabilities);
   enter(plan, Stage::no_new_privs);
   must(plan, call(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
   if (plan.landlock_ruleset >= 0) apply_landlock(plan);
@@ -1135,8 +1136,10 @@ void reap(const ChildPlan& plan, long payload) noexcept {
 [[noreturn]] void be_init(const ChildPlan& plan, long payload) noexcept {
   close_all_but(plan.hold_read, plan.event_pipe, -1);
   call(SYS_prctl, PR_SET_NAME, "sbx-init", 0, 0, 0);
-  if (plan.keep_capabilities != 0) bound_capabilities(plan, 0);  // what the payload keeps is not init's
-  set_capabilities(plan, 0);
+  if (plan.keep_capabilities != 0) {  // what the payload keeps is not init's
+    bound_capabilities(plan, 0);
+    set_capabilities(plan, 0);
+  }
   const uint64_t wanted = uint64_t{1} << (SIGCHLD - 1) | uint64_t{1} << (SIGTERM - 1) | uint64_t{1} << (SIGINT - 1) |
                           uint64_t{1} << (SIGHUP - 1) | uint64_t{1} << (SIGQUIT - 1) | uint64_t{1} << (SIGUSR1 - 1) |
                           uint64_t{1} << (SIGUSR2 - 1) | uint64_t{1} << (SIGCONT - 1) | uint64_t{1} << (SIGTSTP - 1);
@@ -1157,6 +1160,17 @@ void reap(const ChildPlan& plan, long payload) noexcept {
       }
     }
   }
+}
+
+// The payload borrows init's memory until it executes its program, and init waits that long: copying the memory, and each
+// page of it that either would write, is the dearer half of a fork. A frame of its own (it is not inlined), in which
+// nothing is written after the call: both processes return into it. Not where memory is mapped at chosen addresses on the way
+// (`Start`): that would stay init's.
+[[gnu::noinline]] long fork_payload(const ChildPlan& plan, int slave) noexcept {
+  const unsigned long shared = plan.start_path == 0 ? CLONE_VM | CLONE_VFORK : 0;
+  const long payload = call(SYS_clone, shared | SIGCHLD, 0, 0, 0, 0);
+  if (payload == 0) run_payload(plan, slave);
+  return payload;
 }
 
 // ---- init of a sandbox that outlives its programs -----------------------------------------------------------------
@@ -1389,9 +1403,9 @@ void set_host(const ChildPlan& plan) noexcept {
     if (slave >= 0) must(plan, call(SYS_ioctl, slave, TIOCSCTTY, 0));
   }
   if (plan.session >= 0) serve_session(plan);
-  const long payload = call(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+  if (plan.keep_capabilities == 0) set_capabilities(plan, 0);
+  const long payload = fork_payload(plan, slave);
   must(plan, payload);
-  if (payload == 0) run_payload(plan, slave);
   be_init(plan, payload);
 }
 

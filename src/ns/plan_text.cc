@@ -208,8 +208,17 @@ class Lister {
       call("setsid()");
       if (plan_.open_terminal) call("ioctl(terminal, TIOCSCTTY)");
     }
-    call("clone(SIGCHLD): the payload");
+    if (plan_.keep_capabilities == 0) keep_capabilities();
+    call("clone(" + std::string(plan_.start_path == 0 ? "CLONE_VM|CLONE_VFORK|" : "") + "SIGCHLD): the payload");
     end_run();
+  }
+
+  void keep_capabilities() {
+    uint64_t kept = 0;
+    for (uint32_t capability = 0; capability <= plan_.last_capability; ++capability) kept += plan_.keep_capabilities >> capability & 1;
+    call("capset(" + std::to_string(kept) + " capabilities)");
+    if (kept == 0) call("prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)");
+    else calls("prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, each that is kept)", kept);
   }
 
   void bound(uint64_t keep) {
@@ -238,11 +247,7 @@ class Lister {
     call("chdir(" + word(plan_.working_directory) + ")");
     calls("rt_sigaction(each signal, SIG_DFL; SIGXFSZ: SIG_IGN)", 62);
     call("rt_sigprocmask(SIG_SETMASK, none)");
-    uint64_t kept = 0;
-    for (uint32_t capability = 0; capability <= plan_.last_capability; ++capability) kept += plan_.keep_capabilities >> capability & 1;
-    call("capset(" + std::to_string(kept) + " capabilities)");
-    if (kept == 0) call("prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)");
-    else calls("prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, each that is kept)", kept);
+    if (plan_.keep_capabilities != 0) keep_capabilities();
     call("prctl(PR_SET_NO_NEW_PRIVS, 1)");
     if (plan_.landlock_ruleset >= 0) {
       for (uint32_t i = 0; i < plan_.landlock_rule_count; ++i) {

@@ -20,7 +20,7 @@ std::optional<int64_t> since(const std::optional<int64_t>& now, const std::optio
 void LimitWatch::start(int proc, int space) {
   space_ = space;
   if (sample_memory_) host_shared_before_ = host_shared_bytes();
-  sampler_.emplace(proc);
+  sampler_.emplace(proc, sample_memory_);
 }
 
 void LimitWatch::begin_anew() {
@@ -129,7 +129,8 @@ std::optional<Verdict> LimitWatch::look_at_tree(uint64_t disk) {
 
 // Resident pages that processes share count once for each of them, and shared pages that nobody has mapped in count
 // for none: look closer before judging, and after an acquittal only as often as it costs less than a tenth of the
-// time.
+// time. Where what processes have taken for themselves is too much already nothing closer is needed: two hundred that grow at
+// once leave the supervisor little of the CPUs for it.
 std::optional<Verdict> LimitWatch::judge_memory(const TreeLook& tree, uint64_t disk) {
   const uint64_t limit = limits_.memory->value;
   const uint64_t host = host_shared_bytes();
@@ -138,6 +139,7 @@ std::optional<Verdict> LimitWatch::judge_memory(const TreeLook& tree, uint64_t d
     sampler_->abandon_exact();
     return std::nullopt;
   }
+  if (const uint64_t grown_private = sampler_->grown_bytes(); grown_private + disk > limit) return over_memory(grown_private + disk);
   const uint64_t now = sys::monotonic_ns();
   if (now < next_exact_ns_) return std::nullopt;
   const std::optional<TreeSampler::Exact> judged = sampler_->exact(kExactSliceNs);
@@ -150,7 +152,10 @@ std::optional<Verdict> LimitWatch::judge_memory(const TreeLook& tree, uint64_t d
   const uint64_t unseen = grown > exact.shared_bytes ? std::min(grown, sampler_->shared_bytes()) : 0;
   const uint64_t bytes = exact.private_bytes + std::max(exact.shared_bytes, unseen) + disk;
   next_exact_ns_ = now + std::min<uint64_t>((sys::monotonic_ns() - now) * 10, 200000000u);
-  if (bytes <= limit) return std::nullopt;
+  return bytes <= limit ? std::nullopt : over_memory(bytes);
+}
+
+std::optional<Verdict> LimitWatch::over_memory(uint64_t bytes) {
   peak_bytes_ = std::max(peak_bytes_, bytes);
   hit("memory", "limits.memory", format_size(*limits_.memory), "sampling");
   return Verdict::out_of_memory;

@@ -58,6 +58,7 @@ class LimitWatch {
   void judge_oom(const CgroupCounts& counts);
   std::optional<Verdict> look_at_tree(uint64_t disk);
   std::optional<Verdict> judge_memory(const TreeLook& tree, uint64_t disk);
+  std::optional<Verdict> over_memory(uint64_t bytes);
 
   const SandboxSpec& spec_;
   const Limits& limits_;

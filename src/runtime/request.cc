@@ -1462,6 +1462,7 @@ Result<Report> Execution::run_step(Step step, std::vector<FsOp> extra, Report re
   if (wants_plots()) options.keep_directories.emplace_back(kPlotsDirectory);
   options.cgroups = SBX_TRY(cgroups());
   if (driver_) options.side_limit = kMostSaid;
+  if (!wants_artifacts() && !wants_plots() && guarded_.empty()) options.ended = observer_.ending;
   note_spec(spec);
 
   describe(spec, report);

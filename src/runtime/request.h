@@ -120,6 +120,8 @@ struct Observer {
   // One line in place of the one before; "" takes it away. Called once something takes long, and never while output of
   // a payload is passed on to stderr.
   std::function<void(const std::string&)> progress;
+  // The last sandbox of the request is dead, and next to nothing is left to do: no artifacts, no shared directory to sweep.
+  std::function<void()> ending;
 };
 
 // What runs a sandbox: run_sandbox, or a stand-in of a test.

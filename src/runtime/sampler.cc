@@ -78,11 +78,47 @@ void each_process(int proc, Visit visit) {
   }
 }
 
+// Resident pages that are neither a file's nor shared memory, in bytes.
+std::optional<uint64_t> anonymous_bytes(int proc, const char* name) {
+  char path[32];
+  std::snprintf(path, sizeof path, "%s/statm", name);
+  char text[256];
+  unsigned long long size = 0, resident = 0, shared = 0;
+  if (read_at(proc, path, text, sizeof text) == 0 || std::sscanf(text, "%llu %llu %llu", &size, &resident, &shared) != 3) return std::nullopt;
+  return (resident - std::min(resident, shared)) * kPage;
+}
+
 }  // namespace
+
+void TreeSampler::see(const char* name, int pid, unsigned long long started) {
+  Seen& seen = seen_[pid];
+  if (seen.look == 0 || seen.started != started) {
+    const std::optional<uint64_t> anonymous = anonymous_bytes(proc_, name);
+    if (!anonymous) {
+      seen_.erase(pid);
+      return;
+    }
+    seen.started = started;
+    seen.anonymous = *anonymous;
+  }
+  seen.look = looks_;
+}
+
+uint64_t TreeSampler::grown_bytes() {
+  uint64_t sum = 0;
+  for (auto& [pid, seen] : seen_) {
+    const std::optional<uint64_t> now = anonymous_bytes(proc_, std::to_string(pid).c_str());
+    if (!now) continue;
+    seen.anonymous = std::min(seen.anonymous, *now);
+    sum += *now - seen.anonymous;
+  }
+  return sum;
+}
 
 TreeLook TreeSampler::look() {
   TreeLook sum;
   int64_t own_us = 0, reaped_us = 0;
+  ++looks_;
   each_process(proc_, [&](const char* name, int pid) {
     char path[32];
     std::snprintf(path, sizeof path, "%s/stat", name);
@@ -91,9 +127,9 @@ TreeLook TreeSampler::look() {
     // The name in parentheses is the payload's to choose: fields are counted from the last one (proc(5)).
     const char* fields = std::strrchr(text, ')');
     if (fields == nullptr) return true;
-    unsigned long long utime = 0, stime = 0, cutime = 0, cstime = 0, threads = 0, size = 0, rss = 0;
-    if (std::sscanf(fields + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu %*d %*d %llu %*d %*u %llu %llu",
-                    &utime, &stime, &cutime, &cstime, &threads, &size, &rss) != 7) {
+    unsigned long long utime = 0, stime = 0, cutime = 0, cstime = 0, threads = 0, started = 0, size = 0, rss = 0;
+    if (std::sscanf(fields + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu %*d %*d %llu %*d %llu %llu %llu",
+                    &utime, &stime, &cutime, &cstime, &threads, &started, &size, &rss) != 8) {
       return true;
     }
     const int64_t tick_us = 1000000 / kTicks;
@@ -102,10 +138,12 @@ TreeLook TreeSampler::look() {
     if (pid == 1) return true;  // init is ours
     sum.resident_bytes += rss * kPage;
     sum.threads += threads;
+    if (remember_) see(name, pid, started);
     // At most one table entry of eight bytes for each page: only where that could be much it is looked up.
     if (size / 512 > std::max<uint64_t>(kSmallTables, rss * kPage / 8)) sum.resident_bytes += page_table_bytes(proc_, name);
     return true;
   });
+  if (remember_) std::erase_if(seen_, [&](const auto& entry) { return entry.second.look != looks_; });
   // A process that ends moves its time into its parent's children's times if the parent waits for it; else it is
   // gone. The tree's sum can only grow: what seems to shrink is kept.
   const int64_t visible = own_us + reaped_us;

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 namespace sbx::runtime {
@@ -20,10 +21,14 @@ struct TreeLook {
 
 class TreeSampler {
  public:
-  // `proc`: the sandbox's /proc directory.
-  explicit TreeSampler(int proc) : proc_(proc) {}
+  // `proc`: the sandbox's /proc directory. `remember`: grown_bytes() will be asked.
+  explicit TreeSampler(int proc, bool remember = false) : proc_(proc), remember_(remember) {}
 
   TreeLook look();
+  // What the processes of the last look have taken of anonymous memory since each was first seen: a lower bound of what is in
+  // use, since a page that a process takes is its own until it forks, and a child is seen with what it has by then. A few
+  // microseconds a process, where exact() takes a hundred times that, and the more the busier the tree is.
+  uint64_t grown_bytes();
   // Bytes of shared anonymous memory that the tree could hold without having it mapped in: pages that a process
   // touched and left behind in a mapping that others still have, though none of them ever looked. An upper bound: the
   // sum of such mappings' sizes.
@@ -43,7 +48,17 @@ class TreeSampler {
   }
 
  private:
+  struct Seen {
+    unsigned long long started = 0;  // tells a process from a later one of the same number
+    uint64_t anonymous = 0;          // at first sight, or what it has shrunk to since
+    uint64_t look = 0;               // the last that saw it
+  };
+  void see(const char* name, int pid, unsigned long long started);
+
   int proc_;  // borrowed
+  bool remember_;
+  std::unordered_map<int, Seen> seen_;
+  uint64_t looks_ = 0;
   Exact partial_;      // of the round that exact() is at
   int next_pid_ = 0;   // where that round goes on
   int64_t lost_us_ = 0;  // of processes that vanished without showing up in anybody's children

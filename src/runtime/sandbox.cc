@@ -546,6 +546,7 @@ class Run {
     supervise_input.side = side[0].get();
     supervise_input.side_limit = options_.side_limit;
     SuperviseResult run = supervise(supervise_input);
+    if (options_.ended) options_.ended();
     result_.side = std::move(run.side);
 
     Outcome& outcome = result_.outcome;

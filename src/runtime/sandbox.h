@@ -49,6 +49,7 @@ struct RunOptions {
   // Above 0: the payload's descriptor 3 is a socket, and what it writes there is kept, up to so many bytes.
   size_t side_limit = 0;
   std::function<void(const std::string&)> show_call;  // every system call of the set-up, before it is made (-vv)
+  std::function<void()> ended;  // called when the sandbox is dead, and before what it stood on is taken apart
 };
 
 struct RunResult {

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
@@ -482,10 +483,12 @@ class InputPump {
   Watch source_watch;
   Watch sink_watch;
 
-  Status open(int fd) {
-    if (fd < 0 || ::fcntl(fd, F_GETFD) < 0) return {};  // empty: the child opens /dev/null
-    source_ = SBX_TRY(sys::dup(fd));
+  // `may_be_none`: where it is empty the child opens /dev/null for itself; else there is a pipe that ends at once.
+  Status open(int fd, bool may_be_none) {
+    if (fd < 0 || ::fcntl(fd, F_GETFD) < 0) return {};
     const struct stat info = SBX_TRY(sys::fstat(fd));
+    if (may_be_none && S_ISCHR(info.st_mode) && info.st_rdev == makedev(1, 3)) return {};  // the caller's /dev/null
+    source_ = SBX_TRY(sys::dup(fd));
     sys::Pipe pipe = SBX_TRY(sys::pipe());
     SBX_TRY(sys::set_nonblocking(pipe.write.get()));
     if (S_ISREG(info.st_mode) || S_ISBLK(info.st_mode)) {
@@ -510,6 +513,7 @@ class InputPump {
     return {};
   }
 
+  bool is_terminal() const { return kind_ == Kind::terminal; }
   bool waits_for_terminal() const { return waiting_for_terminal_; }
 
   // `source_ready`: epoll said so; a pollable source is then read once.
@@ -851,7 +855,7 @@ class PumpedStdio final : public Stdio {
     plan_ = plan;
     needs_pty_ = plan.stdin_tty || plan.out.tty || plan.err.tty;
     if (needs_pty_) SBX_TRY(open_terminal(output_limit));
-    if (!plan.stdin_tty || !stdin_is_terminal_) SBX_TRY_CTX(input_.open(plan.stdin_fd), "standard input");
+    if (!plan.stdin_tty || !stdin_is_terminal_) SBX_TRY_CTX(input_.open(plan.stdin_fd, !plan.stdin_tty), "standard input");
     if (plan.stdin_tty && input_.child_end.valid()) SBX_TRY(keyboard_.open_pipe(std::move(input_.child_end)));
     one_pipe_ = have_one_target(plan);
     if (!plan.out.tty) {
@@ -900,8 +904,10 @@ class PumpedStdio final : public Stdio {
 
   Status register_with(int epoll_fd, uint64_t tag_base) override {
     tag_base_ = tag_base;
-    timer_ = UniqueFd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-    if (!timer_.valid()) return Error::from_errno(errno, "create a timer");
+    if (plan_.stdin_tty || input_.is_terminal()) {  // nobody else waits for one
+      timer_ = UniqueFd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+      if (!timer_.valid()) return Error::from_errno(errno, "create a timer");
+    }
     input_.source_watch.attach(epoll_fd, tag_base + kStdinSource);
     input_.sink_watch.attach(epoll_fd, tag_base + kStdinSink);
     out_.source_watch.attach(epoll_fd, tag_base + kOutSource);

@@ -2,7 +2,7 @@
 """Measures sbx against its goals (docs/performance.md): starts, what runs inside, streams, rates, memory, mounts.
 
     tests/bench/bench.py --binary build/sbx [--quick] [--as root,user] [--rounds 200] [--only start,calls,…]
-                         [--json FILE] [--svg FILE] [--seed 1]
+                         [--json FILE] [--svg FILE] [--markdown docs/performance.md] [--from-json FILE] [--seed 1]
 
 Rows of a start, interleaved in random order so that whatever disturbs the machine meets all of them alike:
 
@@ -322,6 +322,8 @@ class Bench:
         for _ in range(3 if self.options.quick else 16):
             for kind, (out_words, in_words, _goal, _what) in kinds.items():
                 words = {"outside": [calls, kind, *map(str, out_words)], "inside": [*inside, kind, *map(str, in_words)]}
+                if kind in ("allowed", "stat"):
+                    words["any_filter"] = [calls, "-f", kind, *map(str, out_words)]
                 order = list(words)
                 chance.shuffle(order)
                 times = {side: one(words[side]) for side in order}
@@ -331,9 +333,12 @@ class Bench:
             if len(rounds[kind]) < 3:
                 self.absent(f"{what}: inside / outside", "the program does not run here")
                 continue
-            self.rows[f"call {kind}"] = {"outside_ns": min(one["outside"] for one in rounds[kind]), "inside_ns": min(one["inside"] for one in rounds[kind])}
+            self.rows[f"call {kind}"] = {f"{side}_ns": min(one[side] for one in rounds[kind]) for side in rounds[kind][0]}
             if goal is not None:
                 self.ratio_goal(f"{what}: inside / outside", rounds[kind], lambda m: m["inside"] / m["outside"], goal)
+            if "any_filter" in rounds[kind][0]:
+                self.ratio_goal(f"{what}: inside / under a filter of one instruction", rounds[kind], lambda m: m["inside"] / m["any_filter"], goal,
+                                note="what is ours of the row above")
 
     # ---- streams --------------------------------------------------------------------------------------------
 
@@ -560,6 +565,55 @@ def show_goals(goals):
         print(f"{goal['what']:72} {goal['as']:5} {goal['ratio']:7.2f} {span:>13} {least:>8} {wanted:>8}  {goal['verdict']}{': ' + goal['note'] if goal['note'] else ''}")
 
 
+def goals_markdown(goals):
+    """The table of docs/performance.md."""
+    lines = ["| goal | as | here | 95 % | of best | goal | verdict |", "|---|---|---|---|---|---|---|"]
+    for goal in goals:
+        if goal["ratio"] is None:
+            lines.append(f"| {goal['what']} | {goal['as']} | {goal['note']} | | | | {goal['verdict']} |")
+            continue
+        least = "" if goal["least"] is None else f"{goal['least']:.2f}"
+        lines.append(f"| {goal['what']} | {goal['as']} | {goal['ratio']:.2f} | {goal['low']:.2f} to {goal['high']:.2f} | {least} | "
+                     f"{'at most' if goal['at_most'] else 'at least'} {goal['goal']:g} | {goal['verdict']} |")
+    return "\n".join(lines) + "\n"
+
+
+def starts_markdown(identities):
+    lines = ["| start of | as | median, ms | 95 % of it | least | CPU time | / floor |", "|---|---|---|---|---|---|---|"]
+    for label, rows in identities.items():
+        starts = {name: row for name, row in rows.items() if "median_ms" in row}
+        for name, row in sorted(starts.items(), key=lambda item: item[1]["median_ms"]):
+            low, high = row["median_interval_ms"]
+            ratio = f"{row['median_ms'] / starts['floor']['median_ms']:.2f}" if "floor" in starts else ""
+            lines.append(f"| {name} | {label} | {row['median_ms']:.2f} | {low:.2f} to {high:.2f} | {row['least_ms']:.2f} | {row['cpu_ms']:.2f} | {ratio} |")
+    return "\n".join(lines) + "\n"
+
+
+def machine_markdown(record):
+    host = record["host"]
+    return (f"Measured on Linux {host['kernel']} ({host['machine']}), {host['cpus']} CPUs ({host['cpu']}{', a virtual machine' if host.get('virtual') else ''}), "
+            f"at a load of {host['load']:.1f} when it began; {record['rounds']} rounds.\n")
+
+
+def write_markdown(path, record):
+    """Between the marks of a page that has them, else a file of its own."""
+    parts = {"goals": goals_markdown(record["goals"]), "starts": starts_markdown(record["identities"]), "machine": machine_markdown(record)}
+    page = path.read_text() if path.exists() else ""
+    if not all(f"<!-- bench: {name} -->" in page for name in parts):
+        page = "".join(f"<!-- bench: {name} -->\n<!-- bench: end -->\n\n" for name in parts)
+    for name, text in parts.items():
+        page = re.sub(rf"(<!-- bench: {name} -->\n).*?(<!-- bench: end -->)", lambda found, text=text: found.group(1) + text + found.group(2), page, flags=re.S)
+    path.write_text(page)
+
+
+def write_record(options, record):
+    if options.svg:
+        pathlib.Path(options.svg).write_text(plot.starts_svg(record))
+    if options.markdown:
+        write_markdown(pathlib.Path(options.markdown), record)
+    return 0
+
+
 def main():
     parser = argparse.ArgumentParser(description="Measures sbx against its goals; only ratios mean anything.")
     parser.add_argument("--binary", default=str(harness.ROOT / "build" / "sbx"))
@@ -571,8 +625,12 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", default="")
     parser.add_argument("--svg", default="")
+    parser.add_argument("--markdown", default="", help="a page with the marks <!-- bench: goals -->, starts and machine: its tables anew")
+    parser.add_argument("--from-json", default="", help="measures nothing: --svg and --markdown of what --json wrote")
     options = parser.parse_args()
     options.rounds = options.rounds or (25 if options.quick else 300)
+    if options.from_json:
+        return write_record(options, json.loads(pathlib.Path(options.from_json).read_text()))
     parts = options.only.split(",")
     if unknown := [part for part in parts if part not in PARTS]:
         parser.error(f"--only takes {', '.join(PARTS)}, not {unknown[0]}")
@@ -600,9 +658,7 @@ def main():
     show_goals(record["goals"])
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(record, indent=1) + "\n")
-    if options.svg:
-        pathlib.Path(options.svg).write_text(plot.starts_svg(record))
-    return 0
+    return write_record(options, record)
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ TEST_CASE("the sampler sees memory, threads and CPU time of every process, and e
   REQUIRE(shared != MAP_FAILED);
   std::memset(shared, 1, kSize);
   const int proc = ::open("/proc", O_RDONLY | O_DIRECTORY);
-  TreeSampler before(proc);
+  TreeSampler before(proc, true);
   const TreeLook look_before = before.look();
   const uint64_t exact_before = exact_total(before);
   pid_t children[4];
@@ -117,6 +117,19 @@ TEST_CASE("the sampler sees memory, threads and CPU time of every process, and e
   char byte;
   for (size_t i = 0; i < 4; ++i) REQUIRE(::read(ready[0], &byte, 1) == 1);
   const TreeLook look = before.look();
+  {
+    // What this process takes for itself shows; the machine's others only add to it.
+    TreeSampler grown(proc, true);
+    grown.look();
+    void* own = ::mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(own != MAP_FAILED);
+    std::memset(own, 1, kSize);
+    CHECK(grown.grown_bytes() >= kSize);
+    ::munmap(own, kSize);
+    TreeSampler forgetful(proc);
+    forgetful.look();
+    CHECK(forgetful.grown_bytes() == 0);
+  }
   const uint64_t exact = exact_total(before);
   CHECK(before.shared_bytes() >= kSize);
   // The whole machine is looked at, and its other processes come and go: many of ours, within an instant.

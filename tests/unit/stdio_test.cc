@@ -504,10 +504,13 @@ TEST_CASE("an absent or closed stdin is empty, and one that cannot be read ends 
     plan.stdin_fd = closed.get();
   }
   CHECK(Stdio::prepare(plan, 0).value()->child_fd(0) == -1);
+  const UniqueFd null = sbx::sys::open("/dev/null", O_RDONLY).take();
+  plan.stdin_fd = null.get();
+  CHECK(Stdio::prepare(plan, 0).value()->child_fd(0) == -1);
 
   for (const int flags : {O_WRONLY, O_DIRECTORY | O_RDONLY}) {
     CAPTURE(flags);
-    const UniqueFd odd = sbx::sys::open((flags & O_DIRECTORY) != 0 ? "/" : "/dev/null", flags).take();
+    const UniqueFd odd = sbx::sys::open((flags & O_DIRECTORY) != 0 ? "/" : "/dev/zero", flags).take();
     plan.stdin_fd = odd.get();
     Loop loop(plan);
     const UniqueFd end = loop.take_child(0);
