@@ -67,6 +67,13 @@ class Expected:
         return unexplained, vanished, list(dict.fromkeys(causes))
 
 
+def unknown_programs(programs):
+    """Names in expected.json that no suite of this run has; a language may not be installed."""
+    known, suites_here = {program.name for program in programs}, {program.suite for program in programs} - {"languages"}
+    named = {name for cause in json.loads(EXPECTED.read_text(encoding="utf-8"))["causes"] for name in cause["differences"]}
+    return sorted(name for name in named - known if name.split("/")[0] in suites_here)
+
+
 class Verdict:
     """What became of one program: same, explained, unsteady (the same when tried again), dropped, failed."""
 
@@ -137,6 +144,14 @@ def table(verdicts):
         print(f"| {suite} | {ran} | {count['well']} | {count['same'] + count['unsteady']} | {count['explained']} | {count['dropped']} | {count['failed']} |")
 
 
+def idle_suites(verdicts):
+    """Suites of which most programs fail outside too: something is wrong with how they are run, and they prove nothing."""
+    well = collections.defaultdict(list)
+    for verdict in verdicts:
+        well[verdict.program.suite].append(verdict.outside.status == 0)
+    return [suite for suite, each in sorted(well.items()) if len(each) > 10 and sum(each) * 2 < len(each)]
+
+
 def by_cause(verdicts):
     programs = collections.defaultdict(list)
     for verdict in verdicts:
@@ -192,6 +207,9 @@ def main():
         programs, skipped = collect(options, identity, pathlib.Path(base), binary)
         for line in skipped:
             print(f"differential: skipped {line}")
+        lost = [] if options.quick else unknown_programs(programs)
+        for name in lost:
+            print(f"FAIL differential: expected.json names {name}, which is no program")
         programs = [program for program in programs if re.search(options.pattern, program.name)]
         began, verdicts, learnt = time.monotonic(), [], {}
         for caller in callers:
@@ -224,7 +242,10 @@ def main():
             print()
             by_cause(verdicts)
         print(f"\ndifferential: {len(verdicts)} programs in {time.monotonic() - began:.0f} s: " + ", ".join(f"{count[word]} {word}" for word in WORDS))
-        failed = count["failed"] + (len(skipped) if options.require_all else 0)
+        idle = idle_suites(verdicts) if not options.pattern else []
+        for suite in idle:
+            print(f"FAIL differential: most programs of {suite} fail outside as well")
+        failed = count["failed"] + len(lost) + len(idle) + (len(skipped) if options.require_all else 0)
         print(f"{count['same'] + count['explained'] + count['unsteady']} passed, {failed} failed")
         return 1 if failed else 0
     finally:

@@ -248,6 +248,7 @@ class Sides:
                 text = text.replace(os.fsencode(path), name.encode())
             for word, name in self.identity_names:
                 text = word.sub(name, text)
+        text = text.replace(os.fsencode(self.base / "trees"), b"/trees")
         for pattern, stand_in in (*EVERYWHERE, *program.scrub):
             text = pattern.sub(stand_in, text)
         return text

@@ -1,13 +1,12 @@
 """The interpreters' own test-suites as programs. suites/NAME.txt says which of a suite's files are programs:
 
-    take GLOB            those that match, * and ? not crossing a /
-    leave GLOB REASON    but not these
+    take GLOB            the files of the suite that match
+    leave NAME REASON    but not this one
 
 A suite's tree is shown read-only at the same path on both sides; what a program writes beside or in its working directory is linked or
 copied there.
 """
 
-import fnmatch
 import functools
 import os
 import pathlib
@@ -29,13 +28,17 @@ def lines(suite, word):
             yield line[len(word):].strip()
 
 
+def left(suite):
+    return {f"{suite}/" + line.split()[0] for line in lines(suite, "leave")}
+
+
 def names(suite, tree=None):
     """The programs of a suite: with a tree its files, else the names as they are."""
-    left = [line.split()[0] for line in lines(suite, "leave")]
+    without = left(suite)
     found = []
     for pattern in lines(suite, "take"):
         found += [pattern] if tree is None else sorted(str(path.relative_to(tree)) for path in tree.glob(pattern))
-    return [name for name in dict.fromkeys(found) if not any(fnmatch.fnmatchcase(name, pattern) for pattern in left)]
+    return [name for name in dict.fromkeys(found) if f"{suite}/{name}" not in without]
 
 
 def linked(tree, folder="."):
@@ -52,6 +55,11 @@ def copied(folder):
 
 
 # ---- one function a suite: (its name, its tree, the program's name in it) → Program, or None -----------------------------
+
+# Lengths of paths, which are longer outside; names of temporary files; process ids.
+PHP_SAYS = [(re.compile(rb'string\(\d+\) "([^"\n]*/(box|tmp)\b)'), rb'string(N) "\1'), (re.compile(rb"(/tmp/[\w.-]*?)\w{6}\b"), rb"\1XXXXXX"),
+            (re.compile(rb"(?i)\b(p?pid)(\W{1,8})\d+"), rb"\1\2N")]
+
 
 def php(suite, tree, name):
     """A .phpt file without what needs a web server's interface."""
@@ -77,12 +85,13 @@ def php(suite, tree, name):
                 os.symlink(entry.path, work / folder.parent / entry.name)
     settings = ["display_errors=1", "display_startup_errors=1", "error_reporting=32767", "log_errors=0", "html_errors=0", "precision=14", "serialize_precision=-1",
                 "memory_limit=128M", "opcache.enable=0", "date.timezone=UTC", "zend.assertions=1", "zend.exception_ignore_args=0", "short_open_tag=0",
-                "ignore_repeated_errors=0", "output_buffering=0", "track_errors=1"]
+                "ignore_repeated_errors=0", "output_buffering=0"]
     settings += [line.strip().replace("{PWD}", f"{{work}}/{folder}").replace("{TMP}", "/tmp") for line in part.get("INI", "").splitlines() if "=" in line]
     env = {"TEST_PHP_EXECUTABLE": "/usr/bin/php", "TEST_PHP_EXECUTABLE_ESCAPED": "/usr/bin/php", "TEST_PHP_CGI_EXECUTABLE": "", "NO_INTERACTION": "1"}
     env.update(line.strip().partition("=")[::2] for line in part.get("ENV", "").splitlines() if "=" in line)
     argv = ["/usr/bin/php", *(word for setting in settings for word in ("-d", setting)), "-f", f"{{work}}/{script}", "--", *part.get("ARGS", "").split()]
-    return Program(suite, name, ["env", "-C", f"{{work}}/{folder}", *argv], prepare, part.get("STDIN", "").encode("latin-1"), env, [str(tree)])
+    return Program(suite, name, ["env", "-C", f"{{work}}/{folder}", *argv], prepare, part.get("STDIN", "").encode("latin-1"), env, [str(tree)],
+                   scrub=PHP_SAYS)
 
 
 @functools.lru_cache(maxsize=None)
@@ -97,6 +106,10 @@ def prepare_perl(tree):
         subprocess.run(["cp", "-asn", f"{os.path.realpath(folder)}/.", str(tree / "lib")], check=True)
 
 
+# Comments, with process ids, ports and the like; names of temporary files.
+PERL_SAYS = [(re.compile(rb"(?m)^\s*# .*\n?"), b""), (re.compile(rb"\btmp_[A-Z]+(_[A-Z]+)?"), b"tmp")]
+
+
 def perl(suite, tree, name):
     first = (tree / name).read_bytes().split(b"\n", 1)[0].decode("latin-1")
     switches = re.findall(r"\s(-[a-zA-Z]+)\b", first) if first.startswith("#!") else []
@@ -105,7 +118,7 @@ def perl(suite, tree, name):
         linked(tree, "t")(work)
         os.symlink(tree / "lib", work / "lib")
     return Program(suite, name, ["env", "-C", "{work}/t", "/usr/bin/perl", *switches, "-I../lib", f"../{name}" if not name.startswith("t/") else name[2:]],
-                   prepare, env={"PERL_CORE": "1", "PERL_HASH_SEED": "0"}, mounts=[str(tree)])
+                   prepare, env={"PERL_CORE": "1", "PERL_HASH_SEED": "0"}, mounts=[str(tree)], scrub=PERL_SAYS)
 
 
 def gawk(suite, tree, name):
@@ -135,7 +148,7 @@ def tcl(suite, tree, name):
                    scrub=[(re.compile(rb"(?m)^Test(s began| file| ended) at.*$"), b"")])
 
 
-RUBY_TIMES = [(re.compile(rb"\d+\.\d+(e-?\d+)? ?s\b"), b"N s"), (re.compile(rb"(?m)^Finished.*$"), b"Finished"), (re.compile(rb"\d+(\.\d+)? (tests/s|assertions/s|sec)"), b"N"),
+RUBY_TIMES = [(re.compile(rb" \. \d+\.\d+"), b" . N"), (re.compile(rb"\d+\.\d+(e-?\d+)? ?s\b"), b"N s"), (re.compile(rb"(?m)^Finished.*$"), b"Finished"), (re.compile(rb"\d+(\.\d+)? (tests/s|assertions/s|sec)"), b"N"),
               (re.compile(rb"(?m)^(\d{4}-\d\d-\d\d |Driver is|Target is).*$"), b""), (re.compile(rb"0x[0-9a-f]{12,16}"), b"0x")]
 
 
