@@ -3,7 +3,8 @@
 Both sides get the same files in a fresh working directory, the same environment and input. Inside that directory is the
 workspace, /box; outside it lies below the driver's own folder, so its path in what the outside run printed is read as /box,
 and HOME, and what else has a name of its own inside, likewise. A driver that is root also gives the outside run a /tmp of its own
-(a bind mount in a mount namespace), as two programs that run at the same time must not meet there.
+(a bind mount in a mount namespace) and System V objects of its own: two programs that run at the same time must not meet there, and
+nothing stays behind.
 """
 
 import ctypes
@@ -206,7 +207,7 @@ class Sides:
             for number, (argv, env) in enumerate(steps):
                 last = number == len(steps) - 1
                 if os.geteuid() == 0:
-                    argv = ["/usr/bin/unshare", "-m", "--propagation", "private", "/bin/sh", "-c",
+                    argv = ["/usr/bin/unshare", "-m", "-i", "--propagation", "private", "/bin/sh", "-c",
                             'mount --bind "$1" /tmp && shift && exec "$@"', "sh", str(end.tmp), "/usr/bin/setpriv", "--reuid", str(identity.uid), "--regid",
                             str(identity.gid), "--clear-groups", "--", *argv]
                     process = self.start(argv, env, end.work, harness.current_identity("root"), program, last)

@@ -201,6 +201,8 @@ def jq(suite, tree, name):
     return Program(suite, name, ["/usr/bin/jq", "-L", str(tree / "tests/modules"), "--run-tests", str(tree / name)], mounts=[str(tree)])
 
 
+PHP_EXTENSIONS = ("pcntl", "posix", "sockets", "shmop", "sysvmsg", "sysvsem", "sysvshm")
+
 # name: (Debian's source package, what of it is unpacked, the program that must be there, the function, what prepares the tree)
 SUITES = {
     "bash": ("bash", ("tests/*", "support/*.c", "*.h"), "bash", bash, prepare_bash),
@@ -213,7 +215,7 @@ SUITES = {
     "gawk": ("gawk", ("test/*",), "gawk", gawk, None),
     "jq": ("jq", ("tests/*",), "jq", jq, None),
     "perl": ("perl", ("t/*", "lib/*.t"), "perl", perl, prepare_perl),
-    "php": ("php8.2", ("tests/*",), "php", php, None),
+    "php": ("php8.2", ("ext/standard/tests/dir/*", "ext/standard/tests/streams/*", "ext/standard/tests/file/*", *(f"ext/{name}/tests/*" for name in PHP_EXTENSIONS)), "php", php, None),
     "ruby": ("ruby3.1", ("bootstraptest/*",), "ruby", ruby, None),
     "tcl": ("tcl8.6", ("tests/*",), "tclsh", tcl, None),
 }
