@@ -70,6 +70,7 @@ class LanguageProgram(sides.Program):
     def ended(self, end):
         result = json.loads((end.place / "result.json").read_bytes())
         commands = [result["compile"]["argv"]] if result.get("compile") else []
+        end.compilers = len(commands)
         if result["verdict"] != "compile_failed":
             commands.append(result["argv"])
         end.commands = [[word if isinstance(word, str) else base64.b64decode(word["data"]).decode("utf-8", "surrogateescape") for word in argv] for argv in commands]

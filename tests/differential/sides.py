@@ -64,6 +64,7 @@ class End:
     def __init__(self, place):
         self.place, self.work, self.home, self.tmp, self.build = place, place / "work", place / "home", place / "tmp", place / "build"
         self.status, self.out, self.err, self.raw_err, self.seconds = None, b"", b"", b"", 0.0
+        self.compilers = 0  # how many of the commands are, whose words sbx prints on stderr
 
     def names(self):
         """What has another name inside."""
@@ -215,10 +216,10 @@ class Sides:
                     process = self.start(argv, env, end.work, identity, program, last)
                 status, more_out, more_err = finish(process, program.stdin, program.seconds)
                 end.status = status
-                if last:
+                if inside_end and number < inside_end.compilers:
+                    err += more_err + more_out
+                else:
                     out, err = out + more_out, err + more_err
-                else:  # a compiler, whose words sbx keeps apart from the program's
-                    err += more_out + more_err
                 if status != 0:
                     break
             end.out, end.err = (self.scrubbed(text, program, end) for text in (out, err))
