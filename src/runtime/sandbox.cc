@@ -25,6 +25,7 @@
 #include "runtime/live_sandbox.h"
 #include "runtime/mending.h"
 #include "runtime/stdio.h"
+#include "runtime/signal_guard.h"
 #include "runtime/supervise.h"
 #include "runtime/uid_lease.h"
 #include "runtime/unmappable.h"
@@ -523,6 +524,7 @@ class Run {
     if (options_.side_limit > 0) side = SBX_TRY(sys::socketpair(SOCK_STREAM));
     input.extra = side[1].get();
     if (options_.show_call) show_calls(input);
+    SignalGuard signals(options_.forward_signals);
     const uint64_t clone_ns = sys::monotonic_ns();
     Launched launched = SBX_TRY(launch(input));
     stdio->close_child_ends();
@@ -538,7 +540,7 @@ class Run {
     supervise_input.cgroup = input.cgroup;
     supervise_input.sample_memory = ground.sample_memory;
     supervise_input.space_slot = ground.space_slot();
-    supervise_input.forward_signals = options_.forward_signals;
+    supervise_input.signals = &signals;
     supervise_input.progress = options_.progress;
     supervise_input.side = side[0].get();
     supervise_input.side_limit = options_.side_limit;

@@ -25,61 +25,6 @@ enum Tag : uint64_t {
   kExec = 1, kPid, kWall, kLook, kSignals, kEvents, kGrace, kDenials, kDenialPause, kProgress, kSide, kStdio = 100
 };
 
-// The process-wide state that a run changes, and changes back: SIGPIPE and SIGXFSZ are ignored (a closed stdout and a
-// file size limit of the caller's are handled by the pumps), and the signals that reach the payload and those of job
-// control are blocked and read from a descriptor. One run at a time may forward signals; runs without forwarding leave
-// the mask alone.
-//
-// SIGTTIN and SIGTTOU are among them so that a payload that writes to a background terminal (stty tostop) cannot have
-// the supervisor stopped while it runs on without limits.
-class SignalGuard {
- public:
-  explicit SignalGuard(bool forward) : forward_(forward) {
-    struct sigaction ignore {};
-    ignore.sa_handler = SIG_IGN;
-    ::sigaction(SIGPIPE, &ignore, &pipe_before_);
-    ::sigaction(SIGXFSZ, &ignore, &size_before_);
-    if (!forward) return;
-    sigset_t caught;
-    sigemptyset(&caught);
-    sigemptyset(&ending_);
-    sigemptyset(&job_control_);
-    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) add(signal, ending_, caught);
-    for (const int signal : {SIGTSTP, SIGCONT, SIGTTIN, SIGTTOU, SIGWINCH}) add(signal, job_control_, caught);
-    ::sigprocmask(SIG_BLOCK, &caught, &mask_before_);
-    fd_.reset(::signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK));
-  }
-  // Nothing is left inside: job control is the kernel's business again, and the descriptor tells of ends only.
-  void payload_is_gone() {
-    if (!forward_) return;
-    ::signalfd(fd_.get(), &ending_, 0);
-    ::sigprocmask(SIG_UNBLOCK, &job_control_, nullptr);
-  }
-  bool handles(int signal) const { return forward_ && sigismember(&job_control_, signal) == 1; }
-  ~SignalGuard() {
-    if (forward_) ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
-    ::sigaction(SIGPIPE, &pipe_before_, nullptr);
-    ::sigaction(SIGXFSZ, &size_before_, nullptr);
-  }
-  SignalGuard(const SignalGuard&) = delete;
-  SignalGuard& operator=(const SignalGuard&) = delete;
-  int fd() const { return fd_.get(); }
-
- private:
-  static void add(int signal, sigset_t& set, sigset_t& caught) {
-    // nohup(1) and the like: what the caller ignores stays ignored.
-    struct sigaction now {};
-    if (::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN) return;
-    sigaddset(&set, signal);
-    sigaddset(&caught, signal);
-  }
-
-  bool forward_;
-  sigset_t mask_before_{}, ending_{}, job_control_{};
-  struct sigaction pipe_before_ {}, size_before_ {};
-  UniqueFd fd_;
-};
-
 UniqueFd make_timer(int64_t first_ms, int64_t every_ms) {
   UniqueFd timer(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
   itimerspec when{};
@@ -95,7 +40,7 @@ UniqueFd make_timer(int64_t first_ms, int64_t every_ms) {
 class Supervisor {
  public:
   explicit Supervisor(const SuperviseInput& input)
-      : in_(input), limits_(input.spec->limits), watch_(*input.spec, input.cgroup, input.sample_memory), signals_(input.forward_signals) {}
+      : in_(input), limits_(input.spec->limits), watch_(*input.spec, input.cgroup, input.sample_memory), signals_(*input.signals) {}
 
   SuperviseResult run() {
     const uint64_t start_ns = sys::monotonic_ns();
@@ -299,11 +244,12 @@ class Supervisor {
         in_.launched->send_signal(signal);
         continue;
       }
-      if (out_.caught_signal != 0) {
+      const bool first = out_.caught_signal == 0;
+      if (first) out_.caught_signal = signal;
+      if (!first || !out_.ran) {  // before exec nobody is there who could make something of it
         end_it(Verdict::killed);
         continue;
       }
-      out_.caught_signal = signal;
       in_.launched->send_signal(signal);
       grace_ = make_timer(kGraceMs, 0);
       SBX_TRY(listen(grace_.get(), kGrace));
@@ -360,7 +306,7 @@ class Supervisor {
   const SuperviseInput& in_;
   const Limits& limits_;
   LimitWatch watch_;
-  SignalGuard signals_;
+  SignalGuard& signals_;
   SuperviseResult out_;
   UniqueFd epoll_, wall_, look_, grace_, progress_;
   std::optional<DenialLog> denials_;

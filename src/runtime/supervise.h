@@ -7,6 +7,7 @@
 #include "runtime/launch.h"
 #include "runtime/outcome.h"
 #include "runtime/sandbox.h"
+#include "runtime/signal_guard.h"
 #include "runtime/stdio.h"
 
 namespace sbx::runtime {
@@ -18,7 +19,7 @@ struct SuperviseInput {
   const SandboxCgroup* cgroup = nullptr;  // nullptr: everything by looking at the tree
   bool sample_memory = false;     // no controller holds memory: look at the tree
   int space_slot = -1;            // the slot whose descriptor lies on the private tmpfs
-  bool forward_signals = true;
+  SignalGuard* signals = nullptr;  // borrowed; made before the launch
   Progress* progress = nullptr;   // borrowed; nullptr: none
   int side = -1;                  // borrowed: our end of RunOptions::side_limit's pair
   size_t side_limit = 0;

@@ -1,10 +1,12 @@
 """Verdict and exit status come from kernel facts only; a payload can say what it likes."""
 
+import json
 import os
 import signal
 import subprocess
+import time
 
-from harness import Skip, case
+from harness import TIME_FACTOR, Skip, case
 
 
 @case("the payload's exit status is passed on, all of 0 to 255")
@@ -52,7 +54,6 @@ def forged(t):
 
 @case("with --json a payload that prints JSON does not break the object on stdout", needs="python")
 def forged_json(t):
-    import json
     done = t.expect(t.sbx("run", "--json", f"{t.hostile}/forge.py"), status=7)
     value = json.loads(done.out)
     t.equal((value["verdict"], value["exit_code"]), ("exited", 7))
@@ -94,7 +95,8 @@ def setup_failed(t):
 @case("TERM, INT and HUP sent to sbx reach the payload, which may handle them", needs="python")
 def forwarded(t):
     code = ("import os, signal, time\ndef got(n, f): os.write(1, b'got %d\\n' % n); os._exit(5)\n"
-            "for n in (1, 2, 15): signal.signal(n, got)\nprint('ready', flush=True)\ntime.sleep(200)\n")
+            "for n in (1, 2, 15): signal.signal(n, got)\nprint('ready', flush=True)\n"
+            "while True: time.sleep(0.05)  # a signal just before a long sleep would be handled after it\n")
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         p = t.spawn([t.binary, "run", "--lang", "python", "-c", code], stdin=subprocess.DEVNULL)
         t.equal(p.stdout.readline(), b"ready\n")
@@ -102,6 +104,25 @@ def forwarded(t):
         out, err = p.communicate(timeout=10)
         t.equal(out, b"got %d\n" % number, "stdout")
         t.true(p.returncode in (5, 128 + number), f"status {p.returncode}\n{err}")
+
+
+@case("a signal at any instant of the set-up ends it: before sbx looks by the signal itself, later as status 130; none is lost")
+def signal_in_setup(t):
+    seen = {"by the signal": 0, "ended": 0}
+    for n in range(40):
+        path = t.result_path()
+        process = t.spawn([t.binary, "exec", "--result", path, "--", "sleep", "30"])
+        time.sleep(n % 20 * 0.0006 * TIME_FACTOR)  # varies the instant
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=t.remaining())
+        if process.returncode == -signal.SIGINT:
+            seen["by the signal"] += 1
+            continue
+        t.equal((process.returncode, out), (130, b""))
+        t.match(err.decode(), "told to stop by signal 2")
+        t.equal(json.load(open(path))["verdict"], "killed")
+        seen["ended"] += 1
+    t.true(seen["ended"] > 0, f"no signal came after the first instants: {seen}")
 
 
 @case("a signal that ends sbx gives 128+N and the verdict killed", needs="python")
@@ -113,14 +134,12 @@ def killed(t):
         p.send_signal(number)
         p.communicate(timeout=12)
         t.true(p.returncode in (128 + number, -number), f"status {p.returncode} for signal {number}")
-        import json
         result = json.load(open(path))
         t.equal(result["verdict"], "killed", "verdict")
 
 
 @case("a second signal kills at once a payload that ignores the first", needs="python")
 def twice(t):
-    import time
     code = "import signal, time\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\nprint('ready', flush=True)\ntime.sleep(60)\n"
     p = t.spawn([t.binary, "run", "--lang", "python", "-c", code], stdin=subprocess.DEVNULL)
     t.equal(p.stdout.readline(), b"ready\n")

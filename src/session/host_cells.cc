@@ -1,0 +1,310 @@
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+
+#include "base/sys.h"
+#include "base/text.h"
+#include "runtime/explain.h"
+#include "runtime/runner.h"
+#include "session/host_parts.h"
+#include "session/payload_files.h"
+
+namespace sbx::session {
+namespace {
+
+using runtime::Verdict;
+
+constexpr size_t kMaxOutputs = 2000;
+constexpr size_t kOutputText = size_t{4} << 20;  // of the streams, a second time among the outputs
+constexpr uint64_t kHashedBytes = uint64_t{64} << 20;  // of files that a cell changed
+
+std::string hyphens(std::string name) {
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+}  // namespace
+
+void Host::on_frame(DriverFrame& frame) {
+  if (frame.type == DriverFrame::Type::ready) {
+    driver_ready_ = true;
+    driver_deadline_ms_.reset();
+    failures_ = 0;
+    driver_version_ = printable(frame.body.at("version").text(), 64);
+    become_ready();
+    return;
+  }
+  Program* const program = find_program(driver_id_);
+  if (program == nullptr || !cell_) return;
+  drain(*program);
+  Job& job = *cell_;
+  if (frame.type == DriverFrame::Type::done) return on_done(job, frame);
+  note_output(job, frame);
+  send_frames(session::frame(Json::object().set("type", "ack").set("seq", frames_.seq()).dump()));
+}
+
+void Host::note_clear(Job& job) {
+  if (!std::exchange(job.clear_pending, false)) return;
+  job.outputs.clear();
+  job.segments.clear();
+}
+
+void Host::note_output(Job& job, DriverFrame& frame) {
+  if (frame.type == DriverFrame::Type::clear) {
+    job.clear_pending = true;
+    if (!frame.body.at("wait").boolean()) note_clear(job);
+    return;
+  }
+  note_clear(job);
+  const Json& data = frame.body.at("data");
+  if (!job.streams_inside && frame.type != DriverFrame::Type::update) {
+    std::string text = data.at("text/plain").text();
+    if (!text.empty()) tell(job.client, Kind::shown, text + "\n");
+  }
+  if (job.outputs.size() >= kMaxOutputs) {
+    ++job.dropped;
+    return;
+  }
+  job.segments.push_back({0, 0, 0, job.outputs.size()});
+  job.outputs.push_back(output_json(frame));
+}
+
+void Host::on_done(Job& job, const DriverFrame& frame) {
+  const Json& body = frame.body;
+  job.dropped += static_cast<uint64_t>(std::max<int64_t>(body.at("dropped").integer(), 0));
+  execution_count_ = body.at("execution_count").integer();
+  if (const Json& error = body.at("error"); error.is(Json::Kind::object)) {
+    const std::string& traceback = error.at("traceback").text();
+    if (!job.streams_inside) tell(job.client, Kind::err, traceback.ends_with('\n') ? traceback : traceback + "\n");
+    append_tail(job.tail, traceback, kTail);
+    job.segments.push_back({0, 0, 0, job.outputs.size()});
+    job.outputs.push_back(error_output(frame));
+  }
+  Program& program = programs_[driver_id_];
+  collect_denials(program);
+  job_denied_ = std::move(program.denied);
+  program.denied.clear();
+  const bool interrupted = body.at("status").text() == "interrupted";
+  finish(job, interrupted ? Verdict::killed : Verdict::exited, static_cast<int>(body.at("exit_code").integer()), interrupted ? SIGINT : 0, true, "");
+}
+
+void Host::next_cell() {
+  if (over_ || cell_ || queue_.empty() || emptying_) return;
+  if (ground_.has_driver() && !driver_ready_) return;
+  cell_ = std::move(queue_.front());
+  queue_.pop_front();
+  Job& job = *cell_;
+  if (execs_.empty()) watch_->begin_anew();
+  begin_job(job);
+  job.number = ++cells_;
+  Status started = start_cell(job);
+  if (!started.ok()) fail_running(job, started.take_error());
+}
+
+void Host::begin_job(Job& job) {
+  deadlines_->set_busy(true, now_ms());
+  job.began_ns = sys::monotonic_ns();
+  if (!job.no_timeout) job.deadline_ms = clock_ms(CLOCK_MONOTONIC) + job.timeout.value;
+  next_look_ms_ = 0;
+  if (!job.want_result || !options_.changes) return;
+  const Result<UniqueFd> box = open_inside(live_->root_fd(), "box", O_RDONLY | O_DIRECTORY);
+  if (!box.ok()) return;
+  if (Result<runtime::Baseline> before = runtime::take_baseline(box.value().get(), {}); before.ok()) {
+    job.before = before.take();
+    job.has_before = true;
+  }
+}
+
+Status Host::start_cell(Job& job) {
+  const ActAs acting(live_->host_uid(), live_->host_gid());
+  if (!ground_.has_driver()) {
+    SBX_TRY(put_inside(live_->root_fd(), ground_.cell_path(), job.code));
+    job.steps = SBX_TRY(ground_.cell_steps(job.arguments));
+    return start_step(job);
+  }
+  Json request = Json::object();
+  const std::string token = SBX_TRY(make_token());
+  request.set("type", "execute").set("cell", job.number).set("token", token).set("ack", true);
+  if (job.has_input) {
+    const std::string path = std::string(runtime::kCellInputDirectory) + "/" + std::to_string(job.number);
+    SBX_TRY(put_inside(live_->root_fd(), path.substr(1), job.input));
+    request.set("stdin", path);
+  }
+  frames_.begin_cell(job.number, token);
+  programs_[driver_id_].job = &job;
+  job.started = true;
+  send_frames(session::frame(request.dump()) + session::frame(job.code));
+  if (job.caught_signal != 0) interrupt(job);
+  return {};
+}
+
+Status Host::start_step(Job& job) {
+  const runtime::CellStep& step = job.steps[job.step];
+  const bool last = job.step + 1 == job.steps.size();
+  job.program = SBX_TRY(start_program(step.argv, step.argv[0], step.environment, -1, last && (job.exec || job.has_input)));
+  job.started = true;
+  Program& program = programs_[job.program];
+  program.job = &job;
+  if (last && job.has_input && !job.exec) {
+    program.to_input = std::move(job.input);
+    program.input_ends = true;
+    feed(job.program, program);
+  }
+  return {};
+}
+
+void Host::start_exec(std::unique_ptr<Job> job) {
+  Job& started = *job;
+  if (!is_busy()) watch_->begin_anew();
+  execs_.push_back(std::move(job));
+  begin_job(started);
+  Status status = emptying_ ? Status(Error(ErrorKind::resource, "the session is being restarted").with_hint("try again")) : start_step(started);
+  if (!status.ok()) fail_running(started, status.take_error());
+}
+
+void Host::fail(Job& job, const Error& error) {
+  if (job.client == 0) return;
+  if (Client* client = find_client(job.client)) client->job = nullptr;
+  refuse(job.client, error);
+}
+
+void Host::fail_running(Job& job, const Error& error) {
+  fail(job, error);
+  drop(job);
+}
+
+void Host::drop(Job& job) {
+  for (auto& [id, program] : programs_) {
+    if (program.job == &job) program.job = nullptr;
+  }
+  if (Client* client = find_client(job.client)) client->job = nullptr;
+  if (cell_.get() == &job) {
+    frames_.end_cell();
+    cell_.reset();
+  } else {
+    std::erase_if(execs_, [&](const std::unique_ptr<Job>& exec) { return exec.get() == &job; });
+  }
+  deadlines_->set_busy(is_busy(), now_ms());
+  // What was counted is told; a kill by the kernel, say, is not the next one's.
+  if (!over_ && !cell_ && execs_.empty()) watch_->begin_anew();
+  for (auto& [id, program] : programs_) watch_output(id, program);
+}
+
+void Host::finish(Job& job, Verdict verdict, int code, int signal, bool state_kept, const std::string& note) {
+  runtime::Report report = ground_.blank_report();
+  runtime::Outcome& outcome = report.outcome;
+  outcome.isolation = live_->isolation();
+  if (job.exec || !job.steps.empty()) {
+    report.argv = job.steps.empty() ? report.argv : job.steps[std::min(job.step, job.steps.size() - 1)].argv;
+    if (job.exec) report.language = report.tool = report.tool_version = "";
+  }
+  if (!driver_version_.empty() && !job.exec && report.tool_version.empty()) report.tool_version = driver_version_;
+  const rusage nothing{};
+  const std::optional<Verdict> late = watch_->settle(nothing, job.forced.has_value(), verdict == Verdict::signaled);
+  outcome.verdict = job.forced ? *job.forced : late ? *late : verdict;
+  outcome.exit_code = outcome.verdict == Verdict::exited ? code : 0;
+  outcome.signal = outcome.verdict == Verdict::signaled || outcome.verdict == Verdict::killed || outcome.verdict == Verdict::denied ? signal : 0;
+  outcome.limits_hit = watch_->take_hits();
+  fill_usage(job, outcome.usage);
+  outcome.denials = std::exchange(job_denied_, {});
+  runtime::explain_denials(ground_.spec(), outcome.denials);
+  outcome.out = std::move(job.streams[1]);
+  outcome.err = std::move(job.streams[2]);
+  outcome.out.captured = outcome.err.captured = job.streams_inside;
+  outcome.stderr_tail = job.tail.size() > kTail ? job.tail.substr(job.tail.size() - kTail) : job.tail;
+  report.exit_status = runtime::exit_status(outcome);
+  list_changes(job, report);
+  const bool driven = ground_.has_driver() && !job.exec;
+  std::string lost = driven && !state_kept ? "the session's state was lost; its files are there" + (note.empty() ? "" : ": " + note) : "";
+  if (job.exec || !driven) {
+    if (!note.empty()) report.hints.push_back(note);
+  }
+  report.hints.insert(report.hints.end(), job.hints.begin(), job.hints.end());
+  add_hints(report, driven && state_kept, lost);
+
+  Json answer = Json::object();
+  answer.set("exit_status", report.exit_status).set("verdict", runtime::verdict_name(outcome.verdict));
+  Json hints = Json::array();
+  for (const std::string& hint : report.hints) hints.add(hint);
+  answer.set("hints", std::move(hints)).set("state_kept", driven ? Json(state_kept) : Json());
+  if (job.client != 0) {
+    if (job.want_result) tell(job.client, Kind::result, result_text(job, report, driven, state_kept, lost));
+    reply(job.client, std::move(answer));
+  }
+  cells_done_ += job.exec ? 0 : 1;
+  last_verdict_ = runtime::verdict_name(outcome.verdict);
+  drop(job);
+}
+
+void Host::fill_usage(const Job& job, runtime::Usage& usage) const {
+  usage.wall.value = static_cast<int64_t>((sys::monotonic_ns() - job.began_ns) / 1000);
+  const runtime::CgroupCounts& counts = watch_->counts();
+  if (counts.user_us && counts.system_us) {
+    usage.user = Micros{*counts.user_us};
+    usage.system = Micros{*counts.system_us};
+  }
+  if (const uint64_t bytes = std::max(watch_->peak_bytes(), counts.memory_current.value_or(0)); bytes > 0) usage.peak_memory = Bytes{bytes};
+  usage.peak_memory_note = "the whole sandbox while this ran, looked at every 20 ms";
+  if (watch_->peak_threads() > 0) usage.peak_pids = watch_->peak_threads();
+  usage.peak_pids_note = watch_->sampled() ? "sampled every 20 ms, the session's interpreter among them" : "not looked at";
+}
+
+void Host::list_changes(const Job& job, runtime::Report& report) const {
+  if (!job.has_before || live_ == nullptr) return;
+  const Result<UniqueFd> box = open_inside(live_->root_fd(), "box", O_RDONLY | O_DIRECTORY);
+  if (!box.ok()) return;
+  runtime::ArtifactBounds bounds;
+  bounds.max_bytes = kHashedBytes;
+  Result<runtime::ArtifactList> list = runtime::list_artifacts(box.value().get(), job.before, {}, false, bounds);
+  if (list.ok()) report.artifacts = list.take();
+  else report.artifact_notes.push_back("the files could not be listed: " + list.error().text());
+}
+
+void Host::add_hints(runtime::Report& report, bool kept, std::string& lost) {
+  const runtime::Outcome& outcome = report.outcome;
+  for (const runtime::LimitHit& limit : outcome.limits_hit) {
+    if (limit.name == "wall") {
+      report.hints.push_back("its time (" + limit.value + ") was over" + std::string(kept ? "; it was interrupted and the session's state is kept" : "") + ": --timeout allows more");
+    } else {
+      report.hints.push_back("the limit of " + limit.name + " (" + limit.value + ") was reached: a session started with a higher --" + hyphens(limit.name) + " has more");
+    }
+  }
+  if (runtime::exit_status(outcome) != 0) {
+    for (const runtime::Denial& denial : outcome.denials) report.hints.push_back(runtime::denial_line(denial));
+  }
+  if (!lost.empty()) report.hints.push_back(lost);
+  if (!lost_note_.empty()) {
+    if (lost.empty()) report.hints.push_back(lost_note_ + ", before this cell");
+    lost_note_.clear();
+  }
+}
+
+std::string Host::result_text(const Job& job, const runtime::Report& report, bool driven, bool state_kept, const std::string& lost) const {
+  const SessionRecord& record = entry_->record();
+  Json more = Json::object();
+  more.set("session", Json::object().set("id", record.id).set("name", record.name.empty() ? Json() : Json(record.name)));
+  more.set("execution_count", driven && execution_count_ > 0 ? Json(execution_count_) : Json());
+  more.set("state_kept", driven ? Json(state_kept) : Json()).set("state_note", lost.empty() ? Json() : Json(lost));
+  std::vector<std::string> outputs;
+  size_t left = kOutputText;
+  for (const Job::Segment& segment : job.segments) {
+    if (segment.output != SIZE_MAX) {
+      outputs.push_back(job.outputs[segment.output]);
+      continue;
+    }
+    const std::string& kept = segment.stream == 1 ? report.outcome.out.kept : report.outcome.err.kept;
+    const std::string bytes = kept.substr(segment.begin, std::min(segment.end - segment.begin, left));
+    left -= bytes.size();
+    Json output = Json::object().set("type", "stream").set("name", segment.stream == 1 ? "stdout" : "stderr");
+    if (bytes.size() < segment.end - segment.begin) output.set("truncated", true);
+    if (is_valid_utf8(bytes)) output.set("text", bytes);
+    else output.set("base64", base64_encode(bytes));
+    outputs.push_back(output.dump());
+  }
+  more.set("outputs_dropped", job.dropped);
+  return with_outputs(runtime::result_json(report, job.streams_inside), more, outputs);
+}
+
+}  // namespace sbx::session
