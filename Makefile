@@ -48,7 +48,7 @@ MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 .DEFAULT_GOAL := build
 .PHONY: all build configured run install deb tarball reference lint asan bench bench-quick fuzz clean cross-arm64
-.PHONY: test unit-test integration-test leak-test fault-test test-faults differential-test budget budget-test asan-test
+.PHONY: test unit-test integration-test leak-test fault-test test-faults differential-test differential budget budget-test asan-test
 .PHONY: soak soak-guest containment
 .PHONY: test-languages test-plots test-sessions test-packages test-containers test-compat test-guest test-guest-containers test-guest-packages
 
@@ -94,7 +94,12 @@ test-faults: all
 	@python3 tests/faults/resources.py --binary build/sbx
 
 differential-test:
-	@python3 tests/differential.py --binary build/sbx --quick
+	@python3 tests/differential/compare.py --binary build/sbx --quick
+
+# Some two thousand programs; the first time fetches the sources of the interpreters' own test-suites into build/differential.
+differential: build
+	@tools/install-deps.sh differential
+	@python3 tests/differential/compare.py --binary build/sbx -j $(JOBS) --as user,root --require-all
 
 budget budget-test: all
 	@python3 tests/start_budget.py --binary build/sbx

@@ -168,6 +168,13 @@ compat() { # bubblewrap's own suites and clients, and nsjail's binary, of tests/
   [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || missing="$missing debian-archive-keyring"
 }
 
+differential() { # the interpreters whose own suites tests/differential runs
+  languages
+  more_languages
+  need libpython3-testsuite module test.support
+  [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || missing="$missing debian-archive-keyring"
+}
+
 packages() { # the tests of tests/packages
   need dpkg command dpkg-deb
   need busybox-static command busybox
@@ -189,9 +196,10 @@ for step; do
     containers) containers ;;
     compat) compat ;;
     packages) packages ;;
+    differential) differential ;;
     plots) plots ;;
     sessions) sessions ;;
-    *) echo "install-deps.sh: unknown step '$step' (build, test, languages, more-languages, plots, sessions, lint, fuzz, cross, guest, containers, compat, packages)" >&2; exit 2 ;;
+    *) echo "install-deps.sh: unknown step '$step' (build, test, languages, more-languages, plots, sessions, lint, fuzz, cross, guest, containers, compat, differential, packages)" >&2; exit 2 ;;
   esac
 done
 missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ' | sed 's/^ *//; s/ *$//')
