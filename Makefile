@@ -116,7 +116,7 @@ soak-guest: build
 	@tools/install-deps.sh guest
 	@cmake --build build -j $(JOBS) --target probe
 	@echo '--runs $(GUEST_RUNS) --at-once 16' > build/soak-options
-	@python3 tests/guest/run_guest.py $(GUESTS) --binary build/sbx --script tests/soak/guest.sh --file build/soak-options --limit $$((1200 + $(GUEST_RUNS) * 5))
+	@python3 tests/guest/run_guest.py $(GUESTS) --binary build/sbx --script tests/soak/guest.sh --file build/soak-options --boot-limit 1200 --limit $$((1800 + $(GUEST_RUNS) * 5))
 
 containment: build
 	@tools/install-deps.sh guest compat

@@ -6,7 +6,6 @@ program has limits that hold it, and says how much memory those let it take.
 """
 
 import hashlib
-import json
 import os
 import pathlib
 import re
@@ -354,10 +353,9 @@ def _copies(place):
 def _life(place):
     """Started, used, and stopped; or its supervisor is killed, and nothing of it is left."""
     name = f"life-{place.number}"
-    status, out, err = place.finish([place.binary, "session", "start", "--name", name, "--json", "--ttl", "30m", *SMALL])
-    if status != 0:
-        return [f"start: status {status}: {err[-300:]!r}"]
-    pid = json.loads(out)["supervisor_pid"]
+    pid, problem = place.owner.start_session(place.binary, name, "--ttl", "30m")
+    if problem:
+        return [f"start: {problem}"]
     status, out, err = place.finish([place.binary, "session", "run", name, "-c", "print(6 * 7)"])
     problems = [] if out == b"42\n" else [f"cell: status {status}: {out[:80]!r} {err[-300:]!r}"]
     processes = process_tree(pid)
