@@ -348,6 +348,10 @@ class Soak:
     def weigh(self, runs):
         for owner in self.owners:
             for pid in owner.lasting:
+                # What a session's programs left behind may still be ending, and holds a descriptor of the supervisor's until it has.
+                end = time.monotonic() + 5 * harness.TIME_FACTOR
+                while self.weights[pid] and Held(pid).descriptors > self.weights[pid][0][1].descriptors and time.monotonic() < end:
+                    time.sleep(0.05)
                 looks = []
                 for look in range(LOOKS if "nsjail" in owner.lasting[pid] else 1):
                     time.sleep(0.03 if look else 0)
