@@ -24,11 +24,15 @@ def text_of(path):
         return b""
 
 
-def namespace_of(pid, kind):
+def _link(path):
     try:
-        return os.readlink(f"/proc/{pid}/ns/{kind}")
+        return os.readlink(path)
     except OSError:
         return ""
+
+
+def namespace_of(pid, kind):
+    return _link(f"/proc/{pid}/ns/{kind}")
 
 
 def foreign_sandboxes(binary):
@@ -40,7 +44,7 @@ def foreign_sandboxes(binary):
 def is_foreign(pid, binary):
     """A living sbx of somebody else's, whatever name it was called by; a build machine is shared."""
     line = text_of(f"/proc/{pid}/cmdline")
-    return os.path.basename(line.split(b"\0")[0]) in (b"sbx", b"bwrap", b"nsjail") and os.fsencode(str(binary)) not in line
+    return os.path.basename(line.split(b"\0")[0]).startswith((b"sbx", b"bwrap", b"nsjail")) and os.fsencode(str(binary)) not in line
 
 
 def is_orphan(pid):
@@ -90,10 +94,11 @@ def leases_held(known, binary):
     file = f"{os.major(state.st_dev):02x}:{os.minor(state.st_dev):02x}:{state.st_ino}"
     held = set(lock_ranges(text_of("/proc/locks"), file))
     for pid in (name for name in os.listdir("/proc") if name.isdigit()):
-        if pid in known or is_foreign(pid, binary):
-            for descriptor in _listed(f"/proc/{pid}/fdinfo"):
-                held -= set(lock_ranges(text_of(f"/proc/{pid}/fdinfo/{descriptor}"), file))
-    return frozenset(held)
+        if pid in known or os.fsencode(str(binary)) not in text_of(f"/proc/{pid}/cmdline"):
+            for descriptor in _listed(f"/proc/{pid}/fd"):
+                if _link(f"/proc/{pid}/fd/{descriptor}") == LEASES:
+                    held -= set(lock_ranges(text_of(f"/proc/{pid}/fdinfo/{descriptor}"), file))
+    return frozenset(held & set(lock_ranges(text_of("/proc/locks"), file)))  # some have ended meanwhile
 
 
 def _listed(path):
@@ -118,10 +123,16 @@ def alive(pid):
     return bool(words) and words[0] not in (b"Z", b"X")
 
 
-def belongs_elsewhere(group, known, binary):
+def belongs_elsewhere(group, known, binary, started):
     """A sandbox's cgroup bears the pid of its supervisor: sbx-NAMESPACE-PID-START-N."""
     words = group.split("-")
-    return len(words) == 5 and words[2].isdigit() and (words[2] in known or is_foreign(words[2], binary))
+    return len(words) == 5 and words[2].isdigit() and (words[2] in known or is_foreign(words[2], binary) or started is not None and f"{words[2]}-{words[3]}" not in started)
+
+
+def birth(pid):
+    """PID-START, as in the name of a cgroup; pids come round again."""
+    words = text_of(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    return f"{pid}-{words[19].decode() if len(words) > 19 else ''}"
 
 
 class Held:
@@ -139,9 +150,10 @@ class Held:
 
 class Count:
     """Everything that is counted, as comparable sets and numbers. `lasting`: supervisors that are meant to be there all the
-    time; what they start is no leak."""
+    time; what they start is no leak. `started`: the births of all processes that were started here, where they are known; then what a supervisor
+    of somebody else's that is dead has left is not counted either."""
 
-    def __init__(self, marker, binary, lasting=()):
+    def __init__(self, marker, binary, lasting=(), started=None):
         self.values = {}
         named, binary = binary, os.fsencode(str(binary))
         known = {str(pid) for supervisor in lasting for pid in process_tree(supervisor)}
@@ -162,7 +174,7 @@ class Count:
         groups = set()
         for root in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup"):
             for directory, names, _files in os.walk(root):
-                groups.update(os.path.join(directory, n) for n in names if "sbx" in n and not belongs_elsewhere(n, known, named))
+                groups.update(os.path.join(directory, n) for n in names if "sbx" in n and not belongs_elsewhere(n, known, named, started))
         self.values["cgroup directories"] = frozenset(groups)
         self.values["units of systemd"] = units()
 
