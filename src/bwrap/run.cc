@@ -77,7 +77,7 @@ void check_descriptors(const Options& options, const Voice& voice) {
 bool exists(const char* path) { return sys::stat(path).ok(); }
 
 bool user_namespaces_possible() {
-  if (!exists("/proc/self/ns/user")) return false;
+  if (const Result<struct stat> link = sys::stat("/proc/self/ns/user"); !link.ok() && link.error().errnum() == ENOENT) return false;
   // A module parameter of Red Hat's kernels of version 7.
   const Result<std::string> enabled = read_file("/sys/module/user_namespace/parameters/enable");
   if (enabled.ok() && starts_with(enabled.value(), "N")) return false;

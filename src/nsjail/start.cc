@@ -282,7 +282,8 @@ Result<Running> start(Jail& jail, const Streams& streams, runtime::CgroupParent*
   Status mapped = write_maps(jail, running.pid_, ::geteuid() != 0);
   if (!mapped.ok()) return map_error(mapped.take_error());
   if (running.cgroup_ && !born_inside) SBX_TRY(running.cgroup_->admit(running.pid_));
-  SBX_TRY(sys::write_all(running.hold_write_.get(), "g"));
+  Status told = sys::write_all(running.hold_write_.get(), "g");
+  if (!told.ok() && page.get()->error_stage == 0) return told.take_error();
   // End of file: executed, or dead.
   char byte;
   (void)sys::read(exec.read.get(), &byte, 1);

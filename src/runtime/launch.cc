@@ -212,7 +212,8 @@ Result<Launched> launch(const LaunchInput& input) {
     if (!admitted.ok()) return admitted.take_error().with_context("cannot put the sandbox into its cgroup").with_stage("cgroup");
   }
   if (input.root_identity) set_oom_score(static_cast<pid_t>(pid));
-  SBX_TRY(sys::write_all(launched.hold_write_.get(), "g"));
+  Status told = sys::write_all(launched.hold_write_.get(), "g");
+  if (!told.ok() && plan.page->error_stage == 0) return told.take_error();
   return launched;
 }
 

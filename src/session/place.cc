@@ -70,6 +70,7 @@ Result<SessionPlace> SessionPlace::open() {
   std::string last = "no directory for sessions";
   for (const Candidate& candidate : candidates) {
     Result<UniqueFd> at = sys::open(candidate.base, O_RDONLY | O_DIRECTORY);
+    if (!at.ok() && at.error().kind() == ErrorKind::resource) return at.take_error();
     if (!at.ok()) continue;
     const Result<struct stat> base = sys::fstat(at.value().get());
     // A runtime directory that others may write, or that is another user's (su keeps the variable), is none of ours.
@@ -80,6 +81,9 @@ Result<SessionPlace> SessionPlace::open() {
       if (at.ok()) at = enter(at.value().get(), name);
     }
     if (!at.ok()) {
+      // Whoever cannot look here for want of memory, descriptors or space must not look elsewhere: others would not find
+      // its session, nor it theirs.
+      if (at.error().kind() == ErrorKind::resource) return at.take_error();
       last = at.error().text();
       continue;
     }

@@ -51,7 +51,7 @@ class Place:
         return ["exec", *flags, "--mount", f"{self.slot.whole}:{faults.WHOLE}", "--", faults.WHOLE]
 
     def start(self, before, words, identity=None, **more):
-        argv = ["/bin/sh", "-c", f'{before}\nexec "$0" "$@"', self.sbx, *words]
+        argv = ["/bin/bash", "-c", f'{before}\nexec "$0" "$@"', self.sbx, *words]
         arguments = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": self.slot.environment(), "cwd": self.slot.dir}
         arguments.update(self.slot.identity.popen_arguments() if identity is None else identity)
         arguments.update(more)
@@ -134,7 +134,7 @@ def descriptors(place):
 
 def address_space(place):
     counts = {}
-    for kib in [*range(1024, 9000, 256), 16384, 32768, 65536]:
+    for kib in [*range(1024, 8192, 1024), *range(8192, 16384, 128), 32768, 65536]:
         if place.run(f"ulimit -v {kib}", ["--version"]).status != 0:
             counts["not even --version"] = counts.get("not even --version", 0) + 1
             continue
@@ -286,6 +286,8 @@ def streams(place):
     check(done.status in (0, 1, 141), f"stdout to a pipe without a reader: {done}")
     # A result for a pipe that is full: the sandbox is gone by then, and a TERM ends sbx.
     read, write = os.pipe()
+    if os.geteuid() == 0:
+        os.fchown(write, slot.identity.uid, slot.identity.gid)  # so that it may be opened by its name
     os.set_blocking(write, False)
     try:
         while True:
@@ -480,9 +482,8 @@ def main():
                     print(f"FAIL {label}: {wrong}", flush=True)
                     failed += 1
                 shutil.rmtree(slot.dir)
-        mine = f"-{os.readlink('/proc/self/ns/pid')[5:-1]}-"
         for text in [f"mount left: {m}" for m in set(faults.mounts()) - set(before[0])] + [
-                f"cgroup left: {g}" for g in faults.leaves() - before[1] if faults.stale(g, mine)]:
+                f"cgroup left: {g}" for g in faults.left_leaves(before[1], tools["sbx"])]:
             print(f"FAIL {text}")
             failed += 1
     finally:
