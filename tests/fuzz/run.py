@@ -10,6 +10,7 @@ Inputs that a search found lie in BUILD/corpus/NAME and are where the next one b
 fails is kept in build/fuzz-findings, and the exit status is 1.
 
 CPU time and not wall time, because libFuzzer counts the latter: on a busy machine its own limit would be a shorter search.
+SIGTERM and SIGINT end the searches with their figures.
 """
 
 import argparse
@@ -22,6 +23,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -63,8 +65,9 @@ TARGETS = {
 }
 OPTIONS = ["-rss_limit_mb=2560", "-timeout=30", "-print_final_stats=1", "-reload=0", "-verbosity=1"]
 MOST_WORDS = 400
+STOP = threading.Event()
 # Of the seeds of one target. Together they have to stay small: everybody who gets the sources gets them.
-MOST_SEED_BYTES = 12 * 1024
+MOST_SEED_BYTES = 8 * 1024
 MOST_SEED = 4096
 
 
@@ -116,8 +119,8 @@ def search(build, name, seconds, most_wall, nice):
     begin = time.monotonic()
     log_path = build / "corpus" / f"{name}.log"
     with open(log_path, "wb") as log:
-        # SIGUSR1 asks libFuzzer to end, with its figures.
-        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, "SBX_FUZZ_SCRATCH": scratch},
+        # SIGUSR1 asks libFuzzer to end, with its figures. In a session of its own: what a terminal sends, we pass on so.
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, "SBX_FUZZ_SCRATCH": scratch}, start_new_session=True,
                                  preexec_fn=lambda: os.nice(nice))
         asked, used, usage = False, 0.0, None
         while True:
@@ -127,7 +130,7 @@ def search(build, name, seconds, most_wall, nice):
                 break
             used = cpu_seconds(child.pid) or used
             wall = time.monotonic() - begin
-            if not asked and (used >= seconds or wall >= most_wall or (build / "stop").exists()):
+            if not asked and (used >= seconds or wall >= most_wall or STOP.is_set()):
                 os.kill(child.pid, signal.SIGUSR1)
                 asked = time.monotonic()
             elif asked and time.monotonic() - asked > 120:
@@ -224,6 +227,7 @@ def main():
     parser.add_argument("--json", type=Path, help="default: BUILD/fuzz.json")
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--reduce", action="store_true")
+    parser.add_argument("--table", action="store_true", help="of the JSON, without a search")
     parser.add_argument("-k", nargs="+", default=[], metavar="NAME")
     options = parser.parse_args()
     build = options.build.resolve()
@@ -235,6 +239,9 @@ def main():
             reduce(build, name)
         return 0
 
+    if options.table:
+        print(table(json.loads((options.json or build / "fuzz.json").read_text())["targets"]))
+        return 0
     record = {
         "commit": output_of("git", "describe", "--always", "--dirty", "--abbrev=12"),
         "compiler": output_of(os.environ.get("CXX", "clang++"), "--version"),
@@ -243,6 +250,8 @@ def main():
         "begun": time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime()),
         "targets": [],
     }
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: STOP.set())
     json_path = options.json or build / "fuzz.json"
     earlier = {}
     if options.resume and json_path.exists():
@@ -255,7 +264,7 @@ def main():
     def one(name):
         before = earlier.get(name)
         left = options.seconds - (before["cpu_seconds"] if before else 0)
-        if left < 1 or (build / "stop").exists():
+        if left < 1 or STOP.is_set():
             return
         result = add(before, search(build, name, left, most_wall, options.nice))
         record["targets"] = [each for each in record["targets"] if each["target"] != name] + [result]
