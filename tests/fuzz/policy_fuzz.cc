@@ -10,7 +10,7 @@
 namespace {
 
 void check_tree(const sbx::TomlValue& value, unsigned depth, uint32_t lines) {
-  HOLDS(depth <= sbx::kMaxTomlDepth + 1);
+  HOLDS(depth <= 3 * sbx::kMaxTomlDepth + 1);  // a header of that many parts, each an array of tables, and values in it
   HOLDS(value.line <= lines && value.key_line <= lines);
   for (const sbx::TomlValue& item : value.items) check_tree(item, depth + 1, lines);
 }

@@ -1,6 +1,8 @@
 // A stored bwrap argument file as a policy layer: the words of both forms, what options become, mistakes with their place.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "policy/bwrap/policy_file.h"
 #include "policy/bwrap/words.h"
 
@@ -198,4 +200,18 @@ TEST_CASE("findings are told in bwrap's words where a bwrap text is behind them"
   CHECK(risks[0].fix == "--unshare-ipc");
   CHECK(risks[1].fix == "sandbox.ipc_namespace = true");
   CHECK(risks[2].name == "outlives");
+}
+
+// A link there, found by fuzzing, counted as the sandbox's /proc: the program started, and was ended because nobody could
+// watch it.
+TEST_CASE("/proc is the sandbox's own, whatever else would stand there") {
+  for (const char* text : {"--symlink usr /proc", "--tmpfs /proc", "--dir /proc/x", "--ro-bind /usr /proc", "--size 4096 --tmpfs /proc/", "--symlink usr //proc/../proc"}) {
+    CAPTURE(text);
+    CHECK(mistake_of(text).find("/proc is the sandbox's own") != std::string::npos);
+  }
+  for (const char* text : {"", "--dir /proc", "--proc /proc", "--dir /proc --proc /proc", "--proc /proc --remount-ro /proc", "--tmpfs /process"}) {
+    const PolicyLayer layer = layer_of(text);
+    CAPTURE(text);
+    CHECK(std::any_of(layer.mounts.begin(), layer.mounts.end(), [](const FsOp& op) { return std::holds_alternative<ProcOp>(op); }));
+  }
 }

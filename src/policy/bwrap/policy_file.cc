@@ -242,6 +242,14 @@ class Lowering {
         continue;
       }
       const std::string dest = normalize_path(op.dest[0] == '/' ? op.dest : "/" + op.dest);
+      // The engine looks at its sandbox through a /proc, and believes only what the kernel put there. A directory is made for it
+      // in any case.
+      const bool its_directory = op.kind == OperationKind::dir && dest == "/proc";
+      const bool makes = op.kind != OperationKind::proc && op.kind != OperationKind::remount_ro && op.kind != OperationKind::chmod && !its_directory;
+      if (makes && path_is_under(dest, "/proc")) {
+        mistake(place, op.option + " on " + quoted(op.dest) + ": /proc is the sandbox's own", "--proc /proc");
+        continue;
+      }
       switch (op.kind) {
         case OperationKind::bind: {
           BindOp bind;
@@ -254,7 +262,6 @@ class Lowering {
           static constexpr std::array<std::string_view, 9> kSystem = {"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/etc", "/nix/store"};
           bind.idmap = bind.source != "/" && std::none_of(kSystem.begin(), kSystem.end(), [&](std::string_view system) { return path_is_under(bind.source, system); });
           bind.origin = place;
-          if (path_is_under(dest, "/proc")) mistake(place, op.option + " on " + quoted(op.dest) + ": /proc is the sandbox's own", "--proc /proc");
           if (dest == "/" && bind.source != "/") mistake(place, op.option + " on /: sbx makes the root itself", "bind the entries of " + quoted(bind.source) + " one by one");
           layer.mounts.emplace_back(std::move(bind));
           break;
@@ -294,8 +301,8 @@ class Lowering {
         default: mistake(place, op.option + " is not translated", kRunIt); break;
       }
     }
-    // The engine looks at its sandbox through a /proc; what a payload sees there are its own processes.
-    if (std::none_of(layer.mounts.begin(), layer.mounts.end(), [](const FsOp& op) { return std::visit([](const auto& any) { return any.target == "/proc"; }, op); })) {
+    // Without --proc there is one all the same; what a payload sees there are its own processes.
+    if (std::none_of(layer.mounts.begin(), layer.mounts.end(), [](const FsOp& op) { return std::holds_alternative<ProcOp>(op); })) {
       layer.mounts.emplace_back(ProcOp{});
     }
     // Where all of the host is the root, it is as writable as the bind is.
