@@ -33,7 +33,8 @@ ErrorKind kind_of(std::string_view name) {
   return ErrorKind::internal;
 }
 
-// INT and TERM are read from a descriptor while a program of the session runs, and a reader that goes away is no signal.
+// INT, TERM, HUP and QUIT are read from a descriptor while a program of the session runs, so that the terminal gets its echo back
+// and the session hears of it; what the caller ignores (nohup) stays ignored. A reader that goes away is no signal.
 class Signals {
  public:
   Signals() {
@@ -42,8 +43,10 @@ class Signals {
     ::sigaction(SIGPIPE, &ignore, &pipe_before_);
     sigset_t caught;
     sigemptyset(&caught);
-    sigaddset(&caught, SIGINT);
-    sigaddset(&caught, SIGTERM);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+      struct sigaction now {};
+      if (::sigaction(signal, nullptr, &now) != 0 || now.sa_handler != SIG_IGN) sigaddset(&caught, signal);
+    }
     ::sigprocmask(SIG_BLOCK, &caught, &before_);
     fd_.reset(::signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK));
   }

@@ -312,6 +312,8 @@ void Host::finish(Job& job, Verdict verdict, int code, int signal, bool state_ke
     end_input(job);
     if (job.want_result) tell(job.client, Kind::result, result_text(job, report, driven, state_kept, lost));
     reply(job.client, std::move(answer));
+  } else if (!lost.empty()) {
+    lost_note_ = lost;  // whoever waited has gone: the next cell is told
   }
   cells_done_ += job.exec ? 0 : 1;
   last_verdict_ = runtime::verdict_name(outcome.verdict);

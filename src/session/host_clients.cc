@@ -85,7 +85,7 @@ void Host::lose_client(uint64_t id) {
   job->client = 0;
   if (forget_queued(*job)) return;
   if (job->exec) ask_to_end(*job, runtime::Verdict::killed);
-  else interrupt(*job);
+  else if (job->caught_signal == 0) interrupt(*job);  // a second one would end it by force
   for (auto& [program_id, program] : programs_) watch_output(program_id, program);
 }
 

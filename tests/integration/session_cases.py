@@ -503,6 +503,30 @@ def client_killed(t):
     t.expect(s.run("x"), out="7\n")
 
 
+@case("a client that interrupts its cell and is then killed has interrupted it once: the state is kept", needs="python")
+def client_gives_up(t):
+    s = Session(t)
+    code = "x = 1\nimport time\ntry:\n  print('on', flush=True)\n  time.sleep(60)\nexcept KeyboardInterrupt:\n  print('caught', flush=True)\n  time.sleep(0.5)"
+    cell = s.spawn(code)
+    t.equal(cell.stdout.readline(), b"on\n")
+    cell.send_signal(signal.SIGINT)
+    t.equal(cell.stdout.readline(), b"caught\n")
+    cell.kill()
+    cell.wait()
+    t.expect(s.run("x"), out="1\n", err="^$")
+
+
+@case("a loss of state that nobody was left to hear of is told with the next cell", needs="python")
+def loss_unheard(t):
+    s = Session(t)
+    cell = s.spawn("print('on', flush=True)\n" + DEAF)
+    t.equal(cell.stdout.readline(), b"on\n")
+    cell.kill()
+    cell.wait()
+    t.expect(s.run("'f' in globals()", timeout=30), out="False\n", err="state was lost.*before this cell")
+    t.true("before this cell" not in s.run("1").errors, "a loss that was told is told again")
+
+
 @case("a client that does not read stops what prints, at no cost of memory, and gets all of it later", needs=("python", "plain-build"))
 def slow_client(t):
     s = Session(t)
