@@ -108,21 +108,6 @@ def _listed(path):
         return []
 
 
-def process_tree(pid):
-    """`pid` and all that descend from it, the nearer first."""
-    found, queue = [], [pid]
-    while queue:
-        one = queue.pop(0)
-        found.append(one)
-        queue += harness.children_of(one)
-    return found
-
-
-def alive(pid):
-    words = text_of(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-    return bool(words) and words[0] not in (b"Z", b"X")
-
-
 def belongs_elsewhere(group, known, binary, started):
     """A sandbox's cgroup bears the pid of its supervisor: sbx-NAMESPACE-PID-START-N."""
     words = group.split("-")
@@ -156,7 +141,7 @@ class Count:
     def __init__(self, marker, binary, lasting=(), started=None):
         self.values = {}
         named, binary = binary, os.fsencode(str(binary))
-        known = {str(pid) for supervisor in lasting for pid in process_tree(supervisor)}
+        known = {str(pid) for supervisor in lasting for pid in harness.process_tree(supervisor)}
         pids = [name for name in os.listdir("/proc") if name.isdigit() and name not in known]
         self.values["processes of the runs"] = frozenset(
             p for p in pids if binary in text_of(f"/proc/{p}/cmdline") or marker in text_of(f"/proc/{p}/environ"))

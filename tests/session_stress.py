@@ -19,8 +19,8 @@ import tempfile
 import time
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from counting import alive, process_tree as tree  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "integration"))
+from harness import alive, process_tree as tree  # noqa: E402
 
 CELLS = ["x = {n}\nprint({n})", "1 / 0", "print('y' * 100000)", "import os; os.system('sleep 0.05')", "import time; time.sleep(0.2)",
          "while True: pass", "import subprocess; subprocess.Popen(['sleep', '0.1'])", "b = bytearray(20 << 20)", "import os; os._exit(3)", "raise SystemExit(2)"]

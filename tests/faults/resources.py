@@ -383,7 +383,7 @@ def stopped(place):
             "n=0; while [ $n -lt 40 ]; do sleep 60 & n=$((n+1)); done 2>/dev/null; echo end")
     process = place.start(":", ["exec", "--file-size", "1M", "--pids", "10", "--time", "20s", "--", "/bin/sh", "-c", code], stdin=subprocess.PIPE)
     wait_for_text(process, "payload runs")
-    inside = descendants(process.pid)
+    inside = harness.process_tree(process.pid)[1:]
     os.kill(process.pid, signal.SIGSTOP)
     wait_until(lambda: state_of(process.pid) == "T", "sbx to be stopped")
     process.stdin.write(b"go\n")
@@ -419,21 +419,12 @@ def stopped(place):
     return f"rlimits; memory ({held}) and time after SIGCONT"
 
 
-def descendants(pid):
-    found, todo = [], [pid]
-    while todo:
-        for child in harness.children_of(todo.pop()):
-            found.append(child)
-            todo.append(child)
-    return found
-
-
 def killed(place):
     """SIGKILL of sbx, running and stopped: everything inside dies."""
     for before in (None, signal.SIGSTOP):
         process = place.start(":", ["exec", "--", "/bin/sh", "-c", "(setsid sleep 60 &) ; echo payload runs; sleep 60"])
         wait_for_text(process, "payload runs")
-        inside = descendants(process.pid)
+        inside = harness.process_tree(process.pid)[1:]
         check(len(inside) >= 2, f"init and payload are there: {inside}")
         if before:
             os.kill(process.pid, before)
@@ -459,11 +450,7 @@ def main():
     os.chmod(base, 0o755)
     passed = failed = skipped = 0
     try:
-        tools = {}
-        for source, name in ((binary, "sbx"), (binary.parent / "tests" / "inject", "inject"), (binary.parent / "tests" / "whole", "whole")):
-            tools[name] = os.path.join(base, name)
-            shutil.copy2(source, tools[name])
-            os.chmod(tools[name], 0o755)
+        tools = faults.copy_tools(binary, base)
         before = faults.mounts(), faults.leaves()
         for identity in harness.make_identities(options.identities.split(",")):
             for number, case in enumerate(CASES):

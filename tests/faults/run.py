@@ -444,6 +444,16 @@ class Driver:
             shutil.rmtree(slot.dir)
 
 
+def copy_tools(binary, base):
+    """sbx, the tracer and the payload, where every identity can run them: their paths by name."""
+    tools = {}
+    for source, name in ((binary, "sbx"), (binary.parent / "tests" / "inject", "inject"), (binary.parent / "tests" / "whole", "whole")):
+        tools[name] = os.path.join(base, name)
+        shutil.copy2(source, tools[name])
+        os.chmod(tools[name], 0o755)
+    return tools
+
+
 def mounts():
     with open("/proc/self/mountinfo", encoding="utf-8") as file:
         return sorted(line.split()[4] for line in file)
@@ -477,11 +487,7 @@ def main():
     os.chmod(base, 0o755)
     began = time.monotonic()
     try:
-        tools = {}
-        for source, name in ((binary, "sbx"), (binary.parent / "tests" / "inject", "inject"), (binary.parent / "tests" / "whole", "whole")):
-            tools[name] = os.path.join(base, name)
-            shutil.copy2(source, tools[name])
-            os.chmod(tools[name], 0o755)
+        tools = copy_tools(binary, base)
         driver = Driver(options, tools)
         before = mounts(), leaves()
         identities = harness.make_identities(options.identities.split(","))

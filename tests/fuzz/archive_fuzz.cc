@@ -52,10 +52,8 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   bounds.max_depth = bytes.byte() % 40 + 1;
 
   const fuzz::Scratch scratch;
-  const UniqueFd root = scratch.directory("root"), again = scratch.directory("again");
+  const UniqueFd root = scratch.directory("root"), box = scratch.directory("root/box"), again = scratch.directory("again");
   const std::string canary = scratch.path("canary");
-  (void)::mkdirat(root.get(), "box", 0755);
-  const UniqueFd box(::openat(root.get(), "box", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   fuzz::TreeScript payload(box.get(), canary);
   payload.run(bytes, 24);
 

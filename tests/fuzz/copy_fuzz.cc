@@ -23,10 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if ((flags & 1) != 0) inside += "/" + fuzz::TreeScript::name_of(bytes);
 
   const fuzz::Scratch scratch;
-  const UniqueFd root = scratch.directory("root"), host = scratch.directory("host");
+  const UniqueFd root = scratch.directory("root"), box = scratch.directory("root/box"), host = scratch.directory("host");
   const std::string canary = scratch.path("canary");
-  (void)::mkdirat(root.get(), "box", 0755);
-  const UniqueFd box(::openat(root.get(), "box", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   fuzz::TreeScript payload(box.get(), canary);
   payload.run(bytes, 24);
   // The host's own tree; `sbx cp` is given one name in it, which may be there already.

@@ -3,10 +3,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cstring>
-#include <string>
 #include <vector>
 
+#include "base/sys.h"
 #include "base/unique_fd.h"
 #include "fuzz.h"
 #include "ns/plan.h"
@@ -26,22 +25,8 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       const size_t names = bytes.byte() % 16, descriptors = bytes.byte() % 17;
       char slots[16];
       for (size_t i = 0; i < names; ++i) slots[i] = static_cast<char>(bytes.byte());
-      alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * 16)] = {};
-      iovec text{slots, names};
-      msghdr message{};
-      message.msg_iov = &text;
-      message.msg_iovlen = 1;
-      if (descriptors > 0) {
-        message.msg_control = control;
-        message.msg_controllen = CMSG_SPACE(sizeof(int) * descriptors);
-        cmsghdr* const header = CMSG_FIRSTHDR(&message);
-        header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(sizeof(int) * descriptors);
-        const int sent = STDERR_FILENO;
-        for (size_t i = 0; i < descriptors; ++i) std::memcpy(CMSG_DATA(header) + i * sizeof(int), &sent, sizeof sent);
-      }
-      if (::sendmsg(init.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) break;
+      const std::vector<int> sent(descriptors, STDERR_FILENO);
+      if (!sys::send_with_fds(init.get(), {slots, names}, sent, MSG_DONTWAIT).ok()) break;
       stopped = stopped || names == 0;
       if (stopped) continue;
       for (size_t i = 0; i < std::min<size_t>(names, std::min<size_t>(descriptors, ns::kSlotCount)); ++i) {

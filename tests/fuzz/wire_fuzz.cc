@@ -3,10 +3,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <string>
 #include <vector>
 
+#include "base/sys.h"
 #include "base/unique_fd.h"
 #include "fuzz.h"
 #include "session/wire.h"
@@ -37,22 +37,8 @@ std::vector<std::string> read_all(std::string_view bytes, size_t step, size_t li
 }
 
 void send_with(int socket, std::string_view bytes, size_t descriptors) {
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * 8)] = {};
-  iovec text{const_cast<char*>(bytes.data()), bytes.size()};
-  msghdr message{};
-  message.msg_iov = &text;
-  message.msg_iovlen = 1;
-  if (descriptors > 0) {
-    message.msg_control = control;
-    message.msg_controllen = CMSG_SPACE(sizeof(int) * descriptors);
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int) * descriptors);
-    const int sent = STDERR_FILENO;
-    for (size_t i = 0; i < descriptors; ++i) std::memcpy(CMSG_DATA(header) + i * sizeof(int), &sent, sizeof sent);
-  }
-  (void)::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  const std::vector<int> sent(descriptors, STDERR_FILENO);
+  (void)sys::send_with_fds(socket, bytes, sent, MSG_DONTWAIT);
 }
 
 // The client's end, on a real socket.

@@ -425,6 +425,26 @@ def children_of(pid):
     return found
 
 
+def process_tree(pid):
+    """`pid` and all that descend from it, the nearer first."""
+    found, queue = [], [pid]
+    while queue:
+        one = queue.pop(0)
+        found.append(one)
+        queue += children_of(one)
+    return found
+
+
+def alive(pid):
+    """It exists and is no zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            words = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return False
+    return bool(words) and words[0] not in (b"Z", b"X")
+
+
 def _listdir(path):
     try:
         return os.listdir(path)

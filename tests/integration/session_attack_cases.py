@@ -9,8 +9,8 @@ import subprocess
 import tarfile
 import threading
 
-from harness import case
-from session_cases import Session, alive
+from harness import alive, case
+from session_cases import Session
 
 ESCAPE = "\x1b]0;title\x07\x1b[31m\x9b1m"
 

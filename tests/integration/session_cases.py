@@ -8,7 +8,7 @@ import struct
 import subprocess
 import tarfile
 
-from harness import case
+from harness import alive, case, process_tree
 
 GONE = "the session has no process left"
 
@@ -55,29 +55,6 @@ class Session:
 
     def entries(self):
         return sorted(name for name in os.listdir(self.place) if name != "lock")
-
-
-def alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
-    except OSError:
-        return False
-
-
-def tree_of(pid):
-    """pid and all its descendants."""
-    found, queue = [], [pid]
-    while queue:
-        one = queue.pop()
-        found.append(one)
-        try:
-            for task in os.listdir(f"/proc/{one}/task"):
-                with open(f"/proc/{one}/task/{task}/children") as file:
-                    queue += [int(word) for word in file.read().split()]
-        except OSError:
-            pass
-    return found
 
 
 # ---- state ---------------------------------------------------------------------------------------------------------
@@ -659,7 +636,7 @@ def preload(t):
 def stop(t):
     s = Session(t)
     s.run("import subprocess; p = subprocess.Popen(['sleep', '1000'])")
-    pids_ = tree_of(s.show()["supervisor_pid"])
+    pids_ = process_tree(s.show()["supervisor_pid"])
     t.true(len(pids_) >= 4, f"supervisor, init, interpreter, sleep: {pids_}")
     t.expect(s.do("stop"))
     t.wait_until(lambda: not any(alive(pid) for pid in pids_), 5, GONE)
@@ -674,7 +651,7 @@ def supervisor_killed(t):
     s.run("import subprocess; p = subprocess.Popen(['setsid', 'sleep', '1000'])")
     cell = s.spawn(SPIN)
     t.equal(cell.stdout.readline(), b"on\n")
-    pids_ = tree_of(s.show()["supervisor_pid"])
+    pids_ = process_tree(s.show()["supervisor_pid"])
     os.kill(pids_[0], signal.SIGKILL)
     _, err = cell.communicate(timeout=15)
     t.equal(cell.returncode, 125, "status of the client")
@@ -690,7 +667,7 @@ def init_killed(t):
     s = Session(t)
     cell = s.spawn(SPIN)
     t.equal(cell.stdout.readline(), b"on\n")
-    pids_ = tree_of(s.show()["supervisor_pid"])
+    pids_ = process_tree(s.show()["supervisor_pid"])
     os.kill(pids_[1], signal.SIGKILL)
     _, err = cell.communicate(timeout=15)
     t.equal(cell.returncode, 137, "status of the client")
@@ -702,7 +679,7 @@ def init_killed(t):
 @case("SIGTERM to the supervisor stops the session", needs="python")
 def supervisor_terminated(t):
     s = Session(t)
-    pids_ = tree_of(s.show()["supervisor_pid"])
+    pids_ = process_tree(s.show()["supervisor_pid"])
     os.kill(pids_[0], signal.SIGTERM)
     t.wait_until(lambda: not any(alive(pid) for pid in pids_), 5, GONE)
     t.equal(s.entries(), [], "what stands in the directory")

@@ -216,28 +216,11 @@ def kill(t):
         p = t.spawn([t.binary, "exec", "--", "/bin/sh", "-c", f"trap '' TERM HUP INT; echo up; (setsid sleep 301 &) ; while :; do sleep 1; done; : {marker}"],
                     stdin=subprocess.DEVNULL)
         t.equal(p.stdout.readline(), b"up\n")
-        before = sandbox_tree(p.pid)
+        before = harness.process_tree(p.pid)[1:]
         t.true(len(before) >= 2, f"too few processes below sbx: {before}")
         os.kill(p.pid, signal.SIGKILL)
         p.wait(5)
-        t.wait_until(lambda: not harness.processes_with(marker) and not any(alive(q) for q in before), 1.0, "the sandbox's processes are gone")
-
-
-def sandbox_tree(pid):
-    found, todo = [], [pid]
-    while todo:
-        for child in harness.children_of(todo.pop()):
-            found.append(child)
-            todo.append(child)
-    return found
-
-
-def alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
+        t.wait_until(lambda: not harness.processes_with(marker) and not any(harness.alive(q) for q in before), 1.0, "the sandbox's processes are gone")
 
 
 @case("SIGKILL of sbx at a random instant of its start leaves nothing", seconds=40)
@@ -389,7 +372,7 @@ def tty_interrupt(t):
     term.read_until(rb"caught")
     t.equal(term.wait(), 4)
     term = Terminal(t, "exec", "--", "sleep", "30")
-    t.wait_until(lambda: sandbox_tree(term.process.pid), 5, "the sandbox is up")
+    t.wait_until(lambda: harness.children_of(term.process.pid), 5, "the sandbox is up")
     time.sleep(0.3)
     term.write(b"\x03")
     t.equal(term.wait(), 130)

@@ -14,7 +14,7 @@ import socket
 import struct
 import time
 
-from counting import alive, harness, process_tree
+from counting import harness
 import escape
 
 HOSTILE_MIB = 48   # --memory of what eats memory
@@ -359,7 +359,7 @@ def _life(place):
         return [f"start: {problem}"]
     status, out, err = place.finish([place.binary, "session", "run", name, "-c", "print(6 * 7)"])
     problems = [] if out == b"42\n" else [f"cell: status {status}: {out[:80]!r} {err[-300:]!r}"]
-    processes = process_tree(pid)
+    processes = harness.process_tree(pid)
     if place.random.random() < 0.5:
         status, _out, err = place.finish([place.binary, "session", "stop", name])
         problems += [] if status == 0 else [f"stop: status {status}: {err[-300:]!r}"]
@@ -368,7 +368,7 @@ def _life(place):
     end = time.monotonic() + 20 * harness.TIME_FACTOR
     while any(map(alive, processes)) and time.monotonic() < end:
         time.sleep(0.02)
-    left = [pid for pid in processes if alive(pid)]
+    left = [pid for pid in processes if harness.alive(pid)]
     return problems + ([f"processes left: {left}"] if left else [])
 
 

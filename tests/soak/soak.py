@@ -342,7 +342,7 @@ class Soak:
         for owner in self.owners:
             count.values[f"session entries of {owner.identity.label}"] = owner.session_entries()
             count.values[f"files in the home of {owner.identity.label}"] = frozenset(os.listdir(owner.home))
-        count.values["lasting supervisors that live"] = sum(counting.alive(pid) for owner in self.owners for pid in owner.lasting)
+        count.values["lasting supervisors that live"] = sum(harness.alive(pid) for owner in self.owners for pid in owner.lasting)
         return count
 
     def weigh(self, runs):
