@@ -558,7 +558,7 @@ class Run {
     if (stdio->over_limit() == 2) outcome.err.truncated = true;
     outcome.stderr_tail = stdio->stderr_tail();
     if (run.error) return std::move(*run.error).with_context("supervising the sandbox");
-    if (std::optional<Error> error = start_error(ground, launched.page(), spec_, facts_, run.ran || run.forced)) return std::move(*error);
+    if (std::optional<Error> error = start_error(ground, launched.page(), spec_, facts_, run.ran || run.forced || run.caught_signal != 0)) return std::move(*error);
     fill_usage(outcome, run, ground.cgroup);
     fill_verdict(outcome, run);
     outcome.limits_hit = std::move(run.limits_hit);

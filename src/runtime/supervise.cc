@@ -210,6 +210,9 @@ class Supervisor {
     return {};
   }
 
+  // The exec pipe tells of the exec only after init, which shares the payload's memory until then, has been scheduled too.
+  bool may_be_running() const { return in_.launched->page().stage >= static_cast<uint32_t>(ns::Stage::exec); }
+
   int space_fd() const {
     if (in_.space_slot < 0 || static_cast<size_t>(in_.space_slot) >= out_.handed_over.size()) return -1;
     return out_.handed_over[static_cast<size_t>(in_.space_slot)].get();
@@ -251,7 +254,7 @@ class Supervisor {
       }
       const bool first = out_.caught_signal == 0;
       if (first) out_.caught_signal = signal;
-      if (!first || !out_.ran) {  // before exec nobody is there who could make something of it
+      if (!first || !may_be_running()) {  // before exec nobody is there who could make something of it
         end_it(Verdict::killed);
         continue;
       }
