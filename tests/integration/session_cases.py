@@ -360,7 +360,8 @@ def default_time(t):
     t.expect(s.run("1"), out="1\n")
 
 
-DEAF = ("import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nopen('f', 'w').write('kept')\n"
+# Says "on" once it is deaf: an interrupt that comes before would end it as any other cell.
+DEAF = ("import signal\nx = 1\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nopen('f', 'w').write('kept')\nprint('on', flush=True)\n"
         "while True:\n  try:\n    while True: pass\n  except BaseException: pass")
 
 
@@ -496,11 +497,11 @@ def client_gives_up(t):
 @case("a loss of state that nobody was left to hear of is told with the next cell", needs="python")
 def loss_unheard(t):
     s = Session(t)
-    cell = s.spawn("print('on', flush=True)\n" + DEAF)
+    cell = s.spawn(DEAF)
     t.equal(cell.stdout.readline(), b"on\n")
     cell.kill()
     cell.wait()
-    t.expect(s.run("'f' in globals()", timeout=30), out="False\n", err="state was lost.*before this cell")
+    t.expect(s.run("'x' in globals()", timeout=30), out="False\n", err="state was lost.*before this cell")
     t.true("before this cell" not in s.run("1").errors, "a loss that was told is told again")
 
 
