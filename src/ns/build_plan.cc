@@ -727,7 +727,6 @@ class PlanBuilder {
       plan.hostname = keep_string(spec_.hostname);
       plan.hostname_size = static_cast<uint32_t>(spec_.hostname.size());
     }
-    plan.loopback = spec_.net == NetMode::none;
     plan.read_only_root = spec_.read_only_root;
     plan.new_session = spec_.new_session || options_.terminal;
     plan.open_terminal = options_.terminal;

@@ -8,9 +8,10 @@
 // life) and the payload (pid 2, this code until exec).
 //
 //   supervisor                     init                                payload
-//   clone3(most namespaces) ────▶ makes the network's
+//   clone3(most namespaces) ────▶ has a helper make the network's
 //   writes the id maps            waits on the hold pipe
 //   go byte ────────────────────▶ identity, death signal, mounts, pivot, names
+//                                 enters the network's namespace
 //                                 hands descriptors over ──▶ fork ───▶ session, streams, capabilities, no_new_privs,
 //   end of file on the exec pipe ◀─────────────────────────────────── landlock, limits, seccomp, exec
 //   pidfd, timers, pumps          reaps; forwards signals that come
@@ -43,6 +44,7 @@
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <linux/securebits.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -679,9 +681,93 @@ void make_view(const ChildPlan& plan, StepRun& run) noexcept {
 
 // ---- stages of init --------------------------------------------------------------------------------------------
 
-void make_network(const ChildPlan& plan) noexcept {
+long raise_loopback(long socket) noexcept {
+  ifreq request{};
+  request.ifr_name[0] = 'l';
+  request.ifr_name[1] = 'o';
+  request.ifr_flags = IFF_UP | IFF_RUNNING;
+  return call(SYS_ioctl, socket, SIOCSIFFLAGS, &request);
+}
+
+// The namespace of the network is the dearest of all, a third of a millisecond: a helper makes it while init is at its mounts.
+// It is a process of init's, in init's memory, with descriptors in common; and gone before the payload starts.
+struct NetworkHelper {
+  long pid = 0;
+  volatile Stage stage = Stage::network;  // and Stage::loopback
+  volatile long answer = -ECHILD;         // the namespace's descriptor, or -errno
+  alignas(16) char stack[8192];
+};
+
+[[noreturn]] void make_network(NetworkHelper& helper) noexcept {
+  long done = call(SYS_unshare, CLONE_NEWNET);
+  if (done == 0) {
+    helper.stage = Stage::loopback;
+    const long socket = call(SYS_socket, AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    done = socket < 0 ? socket : raise_loopback(socket);
+    if (done == 0) done = call(SYS_ioctl, socket, SIOCGSKNS, 0);
+    if (socket >= 0) call(SYS_close, socket);
+  }
+  helper.answer = done;
+  leave(0);
+}
+
+// A process on a stack of its own in our memory: it returns nowhere.
+long clone_onto(NetworkHelper& helper) noexcept {
+  char* const top = helper.stack + sizeof helper.stack;
+  constexpr unsigned long kFlags = CLONE_VM | CLONE_FILES;
+#if defined(__x86_64__)
+  long result;
+  register long r10 __asm__("r10") = 0;
+  register long r8 __asm__("r8") = 0;
+  __asm__ volatile(
+      "syscall\n\t"
+      "test %%rax, %%rax\n\t"
+      "jnz 1f\n\t"
+      "mov %[helper], %%rdi\n\t"
+      "call *%[work]\n"
+      "1:"
+      : "=a"(result)
+      : "a"(SYS_clone), "D"(kFlags), "S"(top), "d"(0), "r"(r10), "r"(r8), [work] "r"(&make_network), [helper] "r"(&helper)
+      : "rcx", "r11", "memory");
+  return result;
+#else
+  register long x8 __asm__("x8") = SYS_clone;
+  register long x0 __asm__("x0") = kFlags;
+  register char* x1 __asm__("x1") = top;
+  register long x2 __asm__("x2") = 0;
+  register long x3 __asm__("x3") = 0;
+  register long x4 __asm__("x4") = 0;
+  __asm__ volatile(
+      "svc 0\n\t"
+      "cbnz x0, 1f\n\t"
+      "mov x0, %[helper]\n\t"
+      "blr %[work]\n"
+      "1:"
+      : "+r"(x0)
+      : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), [work] "r"(&make_network), [helper] "r"(&helper)
+      : "memory", "x30");
+  return x0;
+#endif
+}
+
+void start_network(const ChildPlan& plan, NetworkHelper& helper) noexcept {
+  plan.page->stage = static_cast<uint32_t>(Stage::network);
+  helper.pid = clone_onto(helper);
+  must(plan, helper.pid);
+}
+
+void enter_network(const ChildPlan& plan, NetworkHelper& helper) noexcept {
   enter(plan, Stage::network);
-  must(plan, call(SYS_unshare, CLONE_NEWNET));
+  long ended;
+  do {
+    ended = call(SYS_wait4, helper.pid, nullptr, __WALL, nullptr);
+  } while (ended == -EINTR);
+  must(plan, ended);
+  plan.page->stage = static_cast<uint32_t>(helper.stage);
+  must(plan, helper.answer);
+  plan.page->stage = static_cast<uint32_t>(Stage::network);
+  must(plan, call(SYS_setns, helper.answer, CLONE_NEWNET));
+  must(plan, call(SYS_close, helper.answer));
 }
 
 void wait_for_supervisor(const ChildPlan& plan) noexcept {
@@ -1330,11 +1416,7 @@ long perform_step(const Step& step, StepRun& run) noexcept {
 long bring_loopback_up() noexcept {
   const long fd = call(SYS_socket, AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return fd;
-  ifreq request{};
-  request.ifr_name[0] = 'l';
-  request.ifr_name[1] = 'o';
-  request.ifr_flags = IFF_UP | IFF_RUNNING;
-  const long up = call(SYS_ioctl, fd, SIOCSIFFLAGS, &request);
+  const long up = raise_loopback(fd);
   call(SYS_close, fd);
   return up;
 }
@@ -1371,7 +1453,8 @@ void set_host(const ChildPlan& plan) noexcept {
   call(SYS_rt_sigaction, SIGCHLD, &action, nullptr, 8);
   call(SYS_close, plan.hold_write);
   forget_caller(plan);
-  if (plan.network_namespace) make_network(plan);
+  NetworkHelper network;
+  if (plan.network_namespace) start_network(plan, network);
   wait_for_supervisor(plan);
   enter_cgroup(plan);
   become_nobody_in_particular(plan);
@@ -1388,6 +1471,7 @@ void set_host(const ChildPlan& plan) noexcept {
     attr.attr_set = SBX_MOUNT_ATTR_RDONLY;
     must(plan, call(SYS_mount_setattr, AT_FDCWD, "/", 0, &attr, sizeof attr));
   }
+  if (plan.network_namespace) enter_network(plan, network);
   set_host(plan);
 
   int master = -1;

@@ -7,13 +7,13 @@ const char* stage_name(Stage stage) {
     case Stage::none: return "none";
     case Stage::clone: return "clone";
     case Stage::id_maps: return "id maps";
-    case Stage::network: return "network namespace";
     case Stage::wait: return "wait for the id maps";
     case Stage::cgroup: return "enter cgroup";
     case Stage::identity: return "identity";
     case Stage::death_signal: return "death signal";
     case Stage::mounts: return "mounts";
     case Stage::pivot: return "pivot";
+    case Stage::network: return "network namespace";
     case Stage::host_name: return "hostname";
     case Stage::loopback: return "loopback";
     case Stage::terminal: return "terminal";

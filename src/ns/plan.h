@@ -19,13 +19,13 @@ enum class Stage : uint32_t {
   none,
   clone,         // the supervisor: clone3
   id_maps,       // the supervisor: writing the maps
-  network,       // its namespace
   wait,          // waiting for the maps
   cgroup,        // entering cgroups that the supervisor has opened, and the namespace rooted there
   identity,
   death_signal,
   mounts,
   pivot,
+  network,       // its namespace, made beside all of the above: waiting for it, and entering it
   host_name,
   loopback,
   terminal,
@@ -280,8 +280,7 @@ struct ChildPlan {
   // (an RCU grace period, 15 ms on an idle host) that moving another process by cgroup.procs costs.
   const int* cgroup_tasks = nullptr;
   uint32_t cgroup_tasks_count = 0;
-  // unshare(CLONE_NEWNET), the dearest of all namespaces: by clone3 the supervisor would wait for it too, which has the
-  // id maps to write meanwhile.
+  // One of our own, its loopback up. Not by clone3, for which the supervisor would wait: see make_network() in child.cc.
   bool network_namespace = false;
   // unshare(CLONE_NEWCGROUP) once the supervisor has put us into our cgroup: by clone3 the namespace's root would be
   // the supervisor's own cgroup.
@@ -292,7 +291,7 @@ struct ChildPlan {
   bool oom_score = false;    // write 1000 to our own oom_score_adj (user case; else the supervisor did)
   const char* hostname = nullptr;
   uint32_t hostname_size = 0;
-  bool loopback = false;
+  bool loopback = false;  // for run_direct(): in the namespace that clone3 made
   bool read_only_root = true;
 
   bool new_session = true;

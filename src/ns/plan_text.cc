@@ -167,7 +167,18 @@ class Lister {
     call("rt_sigaction(SIGCHLD, SIG_DFL)");
     call("close(the supervisor's end)");
     call("umask(0)");
-    if (plan_.network_namespace) call("unshare(CLONE_NEWNET)");
+    if (plan_.network_namespace) {
+      call("clone(CLONE_VM|CLONE_FILES): a helper");
+      end_run();
+      who_ = "init's helper: ";
+      call("unshare(CLONE_NEWNET)");
+      call("socket(AF_INET, SOCK_DGRAM)");
+      call("ioctl(socket, SIOCSIFFLAGS, lo: IFF_UP|IFF_RUNNING)");
+      call("ioctl(socket, SIOCGSKNS)");
+      call("close(socket)");
+      end_run();
+      who_ = "init: ";
+    }
     call("read(hold pipe): waits for the id maps");
     calls("write(a cgroup's tasks, \"0\")", plan_.cgroup_tasks_count);
     if (plan_.cgroup_namespace) call("unshare(CLONE_NEWCGROUP)");
@@ -189,12 +200,12 @@ class Lister {
     call("umount2(\".\", MNT_DETACH)");
     call("chdir(\"/\")");
     if (plan_.read_only_root) call("mount_setattr(\"/\", RDONLY)");
-    if (plan_.hostname != nullptr) call("sethostname(" + word(plan_.hostname) + ")");
-    if (plan_.loopback) {
-      call("socket(AF_INET, SOCK_DGRAM)");
-      call("ioctl(socket, SIOCSIFFLAGS, lo: IFF_UP|IFF_RUNNING)");
-      call("close(socket)");
+    if (plan_.network_namespace) {
+      call("wait4(helper)");
+      call("setns(the network's namespace, CLONE_NEWNET)");
+      call("close(the network's namespace)");
     }
+    if (plan_.hostname != nullptr) call("sethostname(" + word(plan_.hostname) + ")");
     if (plan_.open_terminal) {
       call("openat(\"/dev/ptmx\", O_RDWR|O_NOCTTY)");
       call("ioctl(master, TIOCSPTLCK, 0)");
