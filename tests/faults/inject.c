@@ -82,7 +82,7 @@ static const struct Name { const char* name; int nr, fd, path, path2; } kNames[]
   CALL(rt_sigreturn, 9, 9, 9) CALL(rt_sigsuspend, 9, 9, 9) CALL(rt_sigtimedwait, 9, 9, 9) CALL(sched_getaffinity, 9, 9, 9)
   CALL(sched_setaffinity, 9, 9, 9) CALL(sched_yield, 9, 9, 9) CALL(seccomp, 9, 9, 9) CALL(sendfile, 0, 9, 9) CALL(sendmsg, 0, 9, 9)
   CALL(sendto, 0, 9, 9) CALL(set_robust_list, 9, 9, 9) CALL(set_tid_address, 9, 9, 9) CALL(setfsuid, 9, 9, 9) CALL(setgid, 9, 9, 9)
-  CALL(setgroups, 9, 9, 9) CALL(sethostname, 9, 9, 9) CALL(setpgid, 9, 9, 9) CALL(setpriority, 9, 9, 9) CALL(setresgid, 9, 9, 9)
+  CALL(setgroups, 9, 9, 9) CALL(sethostname, 9, 9, 9) CALL(setns, 9, 9, 9) CALL(setpgid, 9, 9, 9) CALL(setpriority, 9, 9, 9) CALL(setresgid, 9, 9, 9)
   CALL(setresuid, 9, 9, 9) CALL(setrlimit, 9, 9, 9) CALL(setsid, 9, 9, 9) CALL(setsockopt, 0, 9, 9) CALL(setuid, 9, 9, 9)
   CALL(setxattr, 9, 0, 9) CALL(shutdown, 0, 9, 9) CALL(sigaltstack, 9, 9, 9) CALL(signalfd4, 9, 9, 9) CALL(socket, 9, 9, 9)
   CALL(socketpair, 9, 9, 9) CALL(splice, 0, 9, 9) CALL(stat, 9, 0, 9) CALL(statfs, 9, 0, 9) CALL(statx, 0, 1, 9)
