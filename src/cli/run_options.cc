@@ -265,6 +265,7 @@ Result<std::vector<Option>> run_options(bool exec, bool with_defaults, RunReques
     return {};
   });
   add(kOutput, 'h', "help", "", "this page", "", set(front.help));
+  if (!with_defaults) return options;
   // Rows of one heading stand together although tables come in between.
   std::stable_sort(options.begin(), options.end(), [](const Option& left, const Option& right) {
     constexpr std::string_view kOrder[] = {kProgram, kFiles, kLimitsGroup, kWorld, kPolicy, kOutput};

@@ -695,7 +695,7 @@ struct NetworkHelper {
   long pid = 0;
   volatile Stage stage = Stage::network;  // and Stage::loopback
   volatile long answer = -ECHILD;         // the namespace's descriptor, or -errno
-  alignas(16) char stack[8192];
+  alignas(16) char stack[4096];
 };
 
 [[noreturn]] void make_network(NetworkHelper& helper) noexcept {

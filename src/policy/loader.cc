@@ -307,13 +307,18 @@ Result<ParsedPolicy> load_whole_policy(const std::string& name_or_file, const Po
 
 Result<std::vector<RunnerSpec>> load_runners(const PolicySearch& search, std::string_view mention) {
   std::vector<RunnerSpec> runners;
-  const std::string wanted = "\"" + std::string(mention) + "\"";
-  for (const std::string& file : embedded_files(kBuiltinLanguages)) {
-    if (stem_of(file).empty()) continue;
-    const std::string_view* text = embedded_file(file);
-    // Not string_view::find(), which stops at every quote of a text: a third of what `run` computes.
-    if (text != nullptr && !mention.empty() && ::memmem(text->data(), text->size(), wanted.data(), wanted.size()) == nullptr) continue;
-    if (text != nullptr) runners.push_back(SBX_TRY(parse_runner_toml(*text, base_name(file))));
+  const std::string folder_of_ours = std::string(kBuiltinLanguages) + "/";
+  if (const std::string_view* named = embedded_file(folder_of_ours + std::string(mention) + ".toml"); named != nullptr) {
+    runners.push_back(SBX_TRY(parse_runner_toml(*named, std::string(mention) + ".toml")));
+  } else {
+    // As a string lies in what the texts were parsed to: half their size, and without their comments.
+    const std::string wanted = static_cast<char>(mention.size()) + std::string(mention);
+    for (const EmbeddedFile& file : all_embedded_files()) {
+      const std::string_view name = file.path.substr(std::min(file.path.size(), folder_of_ours.size()));
+      if (!starts_with(file.path, folder_of_ours) || name.find('/') != std::string_view::npos) continue;
+      if (!mention.empty() && ::memmem(file.code.data(), file.code.size(), wanted.data(), wanted.size()) == nullptr) continue;
+      runners.push_back(SBX_TRY(parse_runner_toml(file.content, std::string(name))));
+    }
   }
   if (!search.config_directory.empty()) {
     const std::string folder = join_path(search.config_directory, "lang");

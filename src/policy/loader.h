@@ -21,6 +21,12 @@ struct TomlValue;
 // A file compiled into the binary, by its path in the source tree ("policies/default.toml"); nullptr: none.
 const std::string_view* embedded_file(std::string_view path);
 std::vector<std::string> embedded_files(std::string_view folder);
+struct EmbeddedFile {
+  std::string_view path;
+  std::string_view content;
+  std::string_view code;  // parsed (toml_code.h); "": it is no TOML
+};
+std::span<const EmbeddedFile> all_embedded_files();
 // What parse makes of rootfs/NAME.toml, made while building; nothing: no such manifest.
 struct EmbeddedManifestEntry {
   std::string_view path;
@@ -63,9 +69,9 @@ ParsedPolicy parse_whole_native_toml(std::string_view text, const std::string& n
 Result<ParsedPolicy> load_whole_policy(const std::string& name_or_file, const PolicySearch& search);
 
 // All languages: the user's own, CONFIG/sbx/policies/lang/*.toml, then the embedded ones that they do not replace; each by
-// name. With `mention` (a name, an
-// extension, an interpreter), embedded texts that do not have it in quotes are not even parsed: what is looked for is
-// found as in the whole list, at the cost of one language (60 us each) instead of all.
+// name. With `mention` (a name, an extension, an interpreter) of the embedded ones only that of this name, or where there is
+// none those whose texts have it as a string: what is looked for is found as in the whole list, at the cost of one language
+// (60 us each) instead of all.
 Result<std::vector<RunnerSpec>> load_runners(const PolicySearch& search, std::string_view mention = {});
 Result<RunnerSpec> parse_runner_toml(std::string_view text, const std::string& name);
 
