@@ -47,8 +47,18 @@ struct Source {
   struct stat info {};
 };
 
+// What was seen of it when the view was made, if that is all that is asked of it later: its type, and whether it is still the same.
+bool was_seen(const BindOp& op, struct stat& info) {
+  if (op.source_inode == 0 || op.idmap) return false;
+  info.st_mode = op.source_mode;
+  info.st_dev = op.source_device;
+  info.st_ino = op.source_inode;
+  return true;
+}
+
 Result<Source> look_at(const BindOp& op) {
   Source source;
+  if (!op.no_links && was_seen(op, source.info)) return source;
   if (op.no_links) {
     source.fd = SBX_TRY(sys::openat2(AT_FDCWD, op.source, O_PATH, 0, RESOLVE_NO_SYMLINKS));
     source.info = SBX_TRY(sys::fstat(source.fd.get()));
@@ -253,7 +263,7 @@ class PlanBuilder {
     if (!tree.ok()) return look_at(op);
     Source source;
     source.tree = tree.take();
-    source.info = SBX_TRY(sys::fstat(source.tree.get()));
+    if (!was_seen(op, source.info)) source.info = SBX_TRY(sys::fstat(source.tree.get()));
     return source;
   }
 

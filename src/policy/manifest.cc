@@ -164,6 +164,8 @@ class Expander {
                           .target = path,
                           .optional = true,
                           .source_mode = status.st_mode,
+                          .source_device = status.st_dev,
+                          .source_inode = status.st_ino,
                           .origin = name_ + ":" + std::to_string(entry.line)});
   }
 

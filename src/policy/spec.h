@@ -39,6 +39,8 @@ struct BindOp {
   bool optional = false;
   // st_mode of the source when the spec was made, 0 when nobody looked: sockets and devices are refused by it.
   uint32_t source_mode = 0;
+  // The same of its device and inode, of a manifest's entries: need not be looked at again. Inode 0: nobody looked.
+  uint64_t source_device = 0, source_inode = 0;
   // `source` is a real path and was judged as such: should a link take the place of any part of it afterwards, the
   // mount is refused instead of following it.
   bool no_links = false;
