@@ -4,7 +4,7 @@ import os
 import pathlib
 import stat
 
-from harness import Failure, Skip, case
+from harness import Skip, case
 
 
 def owner_is_callers(t, path):

@@ -1,4 +1,3 @@
-import mmap
 import os
 import resource
 
