@@ -27,6 +27,14 @@ def elsewhere(t):
     t.expect(t.shell("cat /data/a.txt /one", "--mount", "share:/data", "--mount", "share/a.txt:/one"), out="contentcontent")
 
 
+@case("a place below /var/tmp, /var/run or another link of the view is the one that the link leads to")
+def below_a_link(t):
+    t.file("share/a.txt", "content")
+    t.expect(t.shell("cat /tmp/x/y/a.txt /var/tmp/x/y/a.txt /run/z",
+                     "--mount", "share:/var/tmp/x/y", "--mount", "share/a.txt:/var/run/z"), out="content" * 3)
+    t.expect(t.shell("echo ran", "--mount", "share:/var/run/sbx/x"), status=2, out="", err="/run/sbx belongs to the sandbox")
+
+
 @case("--mount SRC:DST:rw writes through; the files come back as the caller's own")
 def read_write(t):
     t.mkdir("share")
