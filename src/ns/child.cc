@@ -5,7 +5,8 @@
 // page. Everything that could need more is done by the supervisor beforehand.
 //
 // Theory of operation. Three processes exist: the supervisor (outside), init (pid 1 inside, this code for its whole
-// life) and the payload (pid 2, this code until exec).
+// life) and the payload (pid 3, this code until exec); and for the time of the mounts init's helper (pid 2), which makes
+// the network's namespace.
 //
 //   supervisor                     init                                payload
 //   clone3(most namespaces) ────▶ has a helper make the network's
@@ -766,8 +767,13 @@ void enter_network(const ChildPlan& plan, NetworkHelper& helper) noexcept {
   plan.page->stage = static_cast<uint32_t>(helper.stage);
   must(plan, helper.answer);
   plan.page->stage = static_cast<uint32_t>(Stage::network);
-  must(plan, call(SYS_setns, helper.answer, CLONE_NEWNET));
+  const long entered = call(SYS_setns, helper.answer, CLONE_NEWNET);
   must(plan, call(SYS_close, helper.answer));
+  if (entered == 0) return;
+  // A filter around us that knows unshare only: one of our own then.
+  must(plan, call(SYS_unshare, CLONE_NEWNET));
+  plan.page->stage = static_cast<uint32_t>(Stage::loopback);
+  must(plan, bring_loopback_up());
 }
 
 void wait_for_supervisor(const ChildPlan& plan) noexcept {
