@@ -5,11 +5,11 @@
 // page. Everything that could need more is done by the supervisor beforehand.
 //
 // Theory of operation. Three processes exist: the supervisor (outside), init (pid 1 inside, this code for its whole
-// life) and the payload (pid 3, this code until exec); and for the time of the mounts init's helper (pid 2), which makes
-// the network's namespace.
+// life) and the payload (pid 2 or 3, this code until exec). Where a CPU is free, a helper of init's (pid 2) makes the
+// network's namespace beside the mounts.
 //
 //   supervisor                     init                                payload
-//   clone3(most namespaces) ────▶ has a helper make the network's
+//   clone3(most namespaces) ────▶ makes the network's, or starts the helper
 //   writes the id maps            waits on the hold pipe
 //   go byte ────────────────────▶ identity, death signal, mounts, pivot, names
 //                                 enters the network's namespace
@@ -690,8 +690,8 @@ long raise_loopback(long socket) noexcept {
   return call(SYS_ioctl, socket, SIOCSIFFLAGS, &request);
 }
 
-// The namespace of the network is the dearest of all, a third of a millisecond: a helper makes it while init is at its mounts.
-// It is a process of init's, in init's memory, with descriptors in common; and gone before the payload starts.
+// The namespace of the network is the dearest of all, a third of a millisecond. Where a CPU is free a helper makes it while init
+// is at its mounts: a process of init's, in init's memory, with descriptors in common; and gone before the payload starts.
 struct NetworkHelper {
   long pid = 0;
   volatile Stage stage = Stage::network;  // and Stage::loopback
@@ -751,14 +751,16 @@ long clone_onto(NetworkHelper& helper) noexcept {
 #endif
 }
 
+// Without a helper: at once, while the supervisor writes the id maps.
 void start_network(const ChildPlan& plan, NetworkHelper& helper) noexcept {
   plan.page->stage = static_cast<uint32_t>(Stage::network);
-  helper.pid = clone_onto(helper);
-  must(plan, helper.pid);
+  if (plan.network_beside) helper.pid = clone_onto(helper);
+  must(plan, plan.network_beside ? helper.pid : call(SYS_unshare, CLONE_NEWNET));
 }
 
-void enter_network(const ChildPlan& plan, NetworkHelper& helper) noexcept {
-  enter(plan, Stage::network);
+// False: what was entered is one whose loopback is not up yet.
+bool enter_made_network(const ChildPlan& plan, const NetworkHelper& helper) noexcept {
+  if (!plan.network_beside) return false;
   long ended;
   do {
     ended = call(SYS_wait4, helper.pid, nullptr, __WALL, nullptr);
@@ -769,10 +771,15 @@ void enter_network(const ChildPlan& plan, NetworkHelper& helper) noexcept {
   plan.page->stage = static_cast<uint32_t>(Stage::network);
   const long entered = call(SYS_setns, helper.answer, CLONE_NEWNET);
   must(plan, call(SYS_close, helper.answer));
-  if (entered == 0) return;
-  // A filter around us that knows unshare only: one of our own then.
-  must(plan, call(SYS_unshare, CLONE_NEWNET));
-  plan.page->stage = static_cast<uint32_t>(Stage::loopback);
+  // A filter around us may know unshare only: one of our own then.
+  if (entered < 0) must(plan, call(SYS_unshare, CLONE_NEWNET));
+  return entered == 0;
+}
+
+void enter_network(const ChildPlan& plan, const NetworkHelper& helper) noexcept {
+  enter(plan, Stage::network);
+  if (enter_made_network(plan, helper)) return;
+  enter(plan, Stage::loopback);
   must(plan, bring_loopback_up());
 }
 

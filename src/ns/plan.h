@@ -282,6 +282,7 @@ struct ChildPlan {
   uint32_t cgroup_tasks_count = 0;
   // One of our own, its loopback up. Not by clone3, for which the supervisor would wait: see make_network() in child.cc.
   bool network_namespace = false;
+  bool network_beside = false;  // by a helper, beside the mounts: a CPU is free for it
   // unshare(CLONE_NEWCGROUP) once the supervisor has put us into our cgroup: by clone3 the namespace's root would be
   // the supervisor's own cgroup.
   bool cgroup_namespace = false;

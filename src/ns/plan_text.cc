@@ -167,7 +167,8 @@ class Lister {
     call("rt_sigaction(SIGCHLD, SIG_DFL)");
     call("close(the supervisor's end)");
     call("umask(0)");
-    if (plan_.network_namespace) {
+    if (plan_.network_namespace && !plan_.network_beside) call("unshare(CLONE_NEWNET)");
+    if (plan_.network_namespace && plan_.network_beside) {
       call("clone(CLONE_VM|CLONE_FILES): a helper");
       end_run();
       who_ = "init's helper: ";
@@ -200,10 +201,14 @@ class Lister {
     call("umount2(\".\", MNT_DETACH)");
     call("chdir(\"/\")");
     if (plan_.read_only_root) call("mount_setattr(\"/\", RDONLY)");
-    if (plan_.network_namespace) {
+    if (plan_.network_namespace && plan_.network_beside) {
       call("wait4(helper)");
       call("setns(the network's namespace, CLONE_NEWNET)");
       call("close(the network's namespace)");
+    } else if (plan_.network_namespace) {
+      call("socket(AF_INET, SOCK_DGRAM)");
+      call("ioctl(socket, SIOCSIFFLAGS, lo: IFF_UP|IFF_RUNNING)");
+      call("close(socket)");
     }
     if (plan_.hostname != nullptr) call("sethostname(" + word(plan_.hostname) + ")");
     if (plan_.open_terminal) {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -15,6 +16,7 @@
 
 #include "base/raw_sys.h"
 #include "base/sys.h"
+#include "base/text.h"
 #include "ns/child.h"
 #include "runtime/mending.h"
 
@@ -73,6 +75,20 @@ void set_oom_score(pid_t pid) {
 }
 
 }  // namespace
+
+bool a_cpu_is_free() {
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  if (::sched_getaffinity(0, sizeof mine, &mine) != 0 || CPU_COUNT(&mine) < 2) return false;
+  const Result<std::string> load = read_file("/proc/loadavg", 128);  // "0.31 0.22 0.18 2/345 6789": running / threads
+  if (!load.ok()) return false;
+  size_t at = 0;
+  for (int field = 0; field < 3 && at != std::string::npos; ++field) at = load.value().find(' ', at + 1);
+  const size_t slash = load.value().find('/');
+  if (at == std::string::npos || slash == std::string::npos || slash < at) return false;
+  const Result<uint64_t> running = parse_integer(std::string_view(load.value()).substr(at + 1, slash - at - 1));
+  return running.ok() && running.value() < static_cast<uint64_t>(CPU_COUNT(&mine));
+}
 
 Error namespaces_error(int errnum, ns::Stage stage) {
   return Error::from_errno(errnum, "create the sandbox's namespaces")

@@ -73,6 +73,8 @@ class Launched {
   bool ended_ = true;
 };
 
+// Whether fewer threads are running than there are CPUs for us. A helper that has to wait for one costs more than it saves.
+bool a_cpu_is_free();
 // For Stage::clone, and Stage::network of the child's.
 Error namespaces_error(int errnum, ns::Stage stage);
 // What was sent to the socket so far, by slot.

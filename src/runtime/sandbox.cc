@@ -475,6 +475,8 @@ LaunchInput launch_input(const SandboxSpec& spec, const HostFacts& facts, const 
   input.ids = {spec.identity.uid, ground.identity.uid, spec.identity.gid, ground.identity.gid};
   input.root_identity = facts.root_identity;
   input.cgroup = ground.cgroup ? &*ground.cgroup : nullptr;
+  ns::ChildPlan& plan = ground.child->plan;
+  plan.network_beside = plan.network_namespace && a_cpu_is_free();
   return input;
 }
 
