@@ -37,10 +37,10 @@ struct FakeHost {
   void link(const std::string& path, const std::string& text) const {
     REQUIRE(symlink(text.c_str(), (root + path).c_str()) == 0);
   }
-  mode_t mode(const std::string& path) const {
+  struct stat seen(const std::string& path) const {
     struct stat status;
     REQUIRE(stat((root + path).c_str(), &status) == 0);
-    return status.st_mode;
+    return status;
   }
   std::vector<FsOp> expand(const std::string& text) const {
     Result<std::vector<FsOp>> ops = expand_manifest_text(text, "m.toml", root);
@@ -48,7 +48,9 @@ struct FakeHost {
     return ops.take();
   }
   BindOp bind(const std::string& path, const std::string& origin) const {
-    return BindOp{.source = root + path, .target = path, .optional = true, .source_mode = mode(path), .origin = origin};
+    const struct stat status = seen(path);
+    return BindOp{.source = root + path, .target = path, .optional = true, .source_mode = status.st_mode, .source_device = status.st_dev,
+                  .source_inode = status.st_ino, .origin = origin};
   }
 };
 
