@@ -181,6 +181,7 @@ std::optional<Verdict> LimitWatch::settle(const struct rusage& usage, bool force
   }
   if (limits_.pids && counts_.pids_refused > 0) {
     hit("pids", "limits.pids", std::to_string(*limits_.pids), "cgroup", counts_.pids_refused);
+    before_.pids_refused += counts_.pids_refused;  // told: not once more, where the watch goes on
   }
   if (!forced && !verdict && over_cpu_time(counts_.cpu_us())) {
     hit("cpu_time", "limits.cpu_time", format_duration(*limits_.cpu_time), "cgroup");
