@@ -336,8 +336,8 @@ void Host::finish(Job& job, Verdict verdict, int code, int signal, bool state_ke
   Json hints = Json::array();
   for (const std::string& hint : report.hints) hints.add(hint);
   answer.set("hints", std::move(hints)).set("state_kept", driven ? Json(state_kept) : Json());
+  end_input(job);
   if (job.client != 0) {
-    end_input(job);
     if (job.want_result) tell(job.client, Kind::result, result_text(job, report, driven, state_kept, lost));
     reply(job.client, std::move(answer));
   } else if (!lost.empty()) {
