@@ -32,6 +32,15 @@ void LimitWatch::begin_anew() {
   sampled_ = oom_seen_ = pids_full_ = false;
 }
 
+void LimitWatch::begin_cpu_anew() {
+  if (cgroup_ != nullptr) {
+    const CgroupCounts counts = cgroup_->counts();
+    before_.user_us = counts.user_us;
+    before_.system_us = counts.system_us;
+  }
+  if (sampler_) tree_cpu_before_us_ = tree_cpu_us_ = sampler_->look().cpu_us;
+}
+
 bool LimitWatch::must_sample() const {
   return sample_memory_ || (limits_.pids && !held().pids) || (limits_.cpu_time && !cgroup_counts_cpu());
 }

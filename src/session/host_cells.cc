@@ -105,6 +105,7 @@ void Host::next_cell() {
   queue_.pop_front();
   Job& job = *cell_;
   if (execs_.empty()) watch_->begin_anew();
+  else watch_->begin_cpu_anew();
   begin_job(job);
   job.number = ++cells_;
   Status started = start_cell(job);
@@ -116,6 +117,7 @@ void Host::begin_job(Job& job) {
   job.began_ns = sys::monotonic_ns();
   if (!job.no_timeout) job.deadline_ms = clock_ms(CLOCK_MONOTONIC) + job.timeout.value;
   next_look_ms_ = 0;
+  job.counts_before = counts();
   if (!job.want_result || !options_.changes) return;
   const Result<UniqueFd> box = open_inside(live_->root_fd(), "box", O_RDONLY | O_DIRECTORY);
   if (!box.ok()) return;
@@ -348,14 +350,17 @@ void Host::finish(Job& job, Verdict verdict, int code, int signal, bool state_ke
   drop(job);
 }
 
+runtime::CgroupCounts Host::counts() const { return live_->cgroup() != nullptr ? live_->cgroup()->counts() : runtime::CgroupCounts(); }
+
 void Host::fill_usage(const Job& job, runtime::Usage& usage) const {
   usage.wall.value = static_cast<int64_t>((sys::monotonic_ns() - job.began_ns) / 1000);
-  const runtime::CgroupCounts& counts = watch_->counts();
-  if (counts.user_us && counts.system_us) {
-    usage.user = Micros{*counts.user_us};
-    usage.system = Micros{*counts.system_us};
+  // Another job may have begun meanwhile, and what is watched with it.
+  const runtime::CgroupCounts now = counts();
+  if (now.cpu_us() && job.counts_before.cpu_us()) {
+    usage.user = Micros{*now.user_us - *job.counts_before.user_us};
+    usage.system = Micros{*now.system_us - *job.counts_before.system_us};
   }
-  if (const uint64_t bytes = std::max(watch_->peak_bytes(), counts.memory_current.value_or(0)); bytes > 0) usage.peak_memory = Bytes{bytes};
+  if (const uint64_t bytes = std::max(watch_->peak_bytes(), watch_->counts().memory_current.value_or(0)); bytes > 0) usage.peak_memory = Bytes{bytes};
   usage.peak_memory_note = "the whole sandbox while this ran, looked at every 20 ms";
   if (watch_->peak_threads() > 0) usage.peak_pids = watch_->peak_threads();
   usage.peak_pids_note = watch_->sampled() ? "sampled every 20 ms, the session's interpreter among them" : "not looked at";

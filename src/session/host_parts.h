@@ -142,6 +142,7 @@ class Host {
   void drop(Job& job);
   // The end of a cell or program: everything is told to whoever asked, and then it is forgotten.
   void finish(Job& job, runtime::Verdict verdict, int code, int signal, bool state_kept, const std::string& note);
+  runtime::CgroupCounts counts() const;
   void fill_usage(const Job& job, runtime::Usage& usage) const;
   void list_changes(const Job& job, runtime::Report& report) const;
   void add_hints(runtime::Report& report, bool kept, std::string& lost);

@@ -13,6 +13,7 @@
 #include "base/unique_fd.h"
 #include "base/units.h"
 #include "runtime/artifacts.h"
+#include "runtime/cgroup.h"
 #include "runtime/denials.h"
 #include "runtime/outcome.h"
 #include "runtime/session_ground.h"
@@ -39,6 +40,7 @@ struct Job {
   bool started = false;
   int64_t number = 0;        // of the cell
   uint64_t began_ns = 0;
+  runtime::CgroupCounts counts_before;
   std::string fifo_name;     // of the pipe that the driver is about to open, beneath the root
   UniqueFd fifo;             // it: O_PATH
   std::optional<int64_t> fifo_again_ms;

@@ -437,6 +437,19 @@ def refused_once(t):
     server.communicate(b"end\n", timeout=20)
 
 
+@case("the CPU time of a cell is its own: that of cells before it does not count, a program of exec beside it or not", needs="python")
+def cpu_time_own(t):
+    s = Session(t, "--cpu-time", "2s", "--time", t.slow("60s"))
+    server = t.spawn([t.binary, "session", "exec", "s", "--", "sh", "-c", "echo on; read x"], stdin=subprocess.PIPE)
+    t.equal(server.stdout.readline(), b"on\n")
+    for _ in range(3):
+        done = t.expect(s.run("import time; end = time.process_time() + 0.9\nwhile time.process_time() < end: pass", result=True))
+        usage = done.result["usage"]
+        t.true(usage["user_ms"] is None or 700 < usage["user_ms"] + usage["system_ms"] < 1700, usage)
+    t.expect(s.run("while True: pass", result=True), verdict="cpu_time", status=None)
+    server.communicate(b"end\n", timeout=20)
+
+
 @case("a limit that is reached with the help of earlier cells' processes: its hint names them", needs="python")
 def earlier_processes(t):
     s = Session(t, "--memory", "192M", "--disk", "32M", "--time", t.slow("60s"))
