@@ -101,6 +101,30 @@ Result<size_t> send_with_fds(int socket, std::string_view bytes, std::span<const
   return static_cast<size_t>(sent);
 }
 
+Result<size_t> receive_with_fds(int socket, std::span<char> bytes, std::vector<UniqueFd>& fds, int flags) {
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMostSentFds)];
+  iovec text{bytes.data(), bytes.size()};
+  msghdr message{};
+  message.msg_iov = &text;
+  message.msg_iovlen = 1;
+  ssize_t got;
+  do {
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | flags);
+  } while (got < 0 && errno == EINTR);
+  if (got < 0) return Error::from_errno(errno, "receive a message");
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    for (size_t at = CMSG_LEN(0); at + sizeof(int) <= header->cmsg_len; at += sizeof(int)) {
+      int fd;
+      std::memcpy(&fd, CMSG_DATA(header) + (at - CMSG_LEN(0)), sizeof fd);
+      fds.emplace_back(fd);
+    }
+  }
+  return static_cast<size_t>(got);
+}
+
 Result<std::string> random_hex(size_t bytes) {
   unsigned char random[256];
   if (bytes > sizeof random) return Error::from_errno(EINVAL, "get so many random bytes");

@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -55,6 +56,8 @@ Result<std::string> getcwd();
 // sendmsg(2) with SCM_RIGHTS, at most kMostSentFds; SIGPIPE is never raised. Returns the bytes that were taken.
 inline constexpr size_t kMostSentFds = 16;
 Result<size_t> send_with_fds(int socket, std::string_view bytes, std::span<const int> fds, int flags = 0);
+// recvmsg(2): what came with the bytes is added to `fds`; more than kMostSentFds of one message are closed. 0: the end.
+Result<size_t> receive_with_fds(int socket, std::span<char> bytes, std::vector<UniqueFd>& fds, int flags = 0);
 // So many bytes of getrandom(2), at most 256, as lower-case hexadecimal digits.
 Result<std::string> random_hex(size_t bytes);
 

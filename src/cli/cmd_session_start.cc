@@ -181,7 +181,9 @@ Status supervise(runtime::RunRequest& request, const StartOptions& start, const 
   if (!host.warm.empty() && host.warm != warm_key(wanted, *ground)) return Error(ErrorKind::system, "what was asked for has changed meanwhile");
   for (const std::string& note : ground->notes()) say(note);
   if (!ground->has_driver() && !front.quiet) {
-    say(ground->language() + " keeps files only: each cell is a program of its own (" + join(session::languages_with_driver(), " and ") + " keep their state)");
+    const std::string keepers = join(session::languages_with_driver(), " and ") + " keep their state";
+    if (ground->cell_steps({}).ok()) say(ground->language() + " keeps files only: each cell is a program of its own (" + keepers + ")");
+    else say(ground->language() + " keeps files only and has no cells: sbx session exec runs programs in it (" + keepers + ")");
   }
   return session::host_session(*ground, facts, place, host, [&](const session::SessionRecord& record) {
     // From here on nobody listens; and no directory of the host is held.

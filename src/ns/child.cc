@@ -1407,6 +1407,7 @@ void shelve_capabilities(const ChildPlan& plan, uint64_t keep) noexcept {
           // The group: what an interrupted program started shall be interrupted as well.
           if (call(SYS_kill, -command.pid, command.signal) < 0) call(SYS_kill, command.pid, command.signal);
         }
+        report(plan, SpawnNews::signalled, command.pid, 0);
         break;
       case SpawnVerb::kill_all:
         call(SYS_kill, -1, SIGKILL);  // a fork that is under way fails: kill(2) holds the list of processes meanwhile

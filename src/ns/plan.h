@@ -220,7 +220,7 @@ inline constexpr int kSpawnFds = 5;
 
 enum class SpawnVerb : uint32_t {
   start = 1,  // what SpawnArea says; answered by `started`
-  signal,     // to the process group of `pid`, if init still knows it
+  signal,     // to the process group of `pid`, if init still knows it; answered by `signalled` when it is sent
   kill_all,   // SIGKILL to all but init, at one instant; answered by `emptied` when all are reaped
 };
 struct SpawnCommand {
@@ -233,6 +233,7 @@ enum class SpawnNews : uint32_t {
   started = 1,  // pid inside; 0: status is -errno, or no room
   ended,        // wait status of a program that was started
   emptied,
+  signalled,  // the signal is sent, or had nobody to go to
 };
 struct SpawnEvent {
   SpawnNews news = SpawnNews::started;

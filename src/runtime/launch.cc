@@ -123,29 +123,14 @@ std::vector<UniqueFd> receive_slots(int hand_over) {
   std::vector<UniqueFd> slots(ns::kSlotCount);
   for (;;) {
     char names[ns::kSlotCount];
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * ns::kSlotCount)];
-    iovec text{names, sizeof names};
-    msghdr message{};
-    message.msg_iov = &text;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    const ssize_t got = ::recvmsg(hand_over, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) break;
-    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
-      if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-      const size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-      for (size_t i = 0; i < count; ++i) {
-        int fd;
-        std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof fd);
-        UniqueFd owned(fd);
-        if (i < static_cast<size_t>(got) && names[i] >= 0 && names[i] < ns::kSlotCount) {
-          slots[static_cast<size_t>(names[i])] = std::move(owned);
-        }
-      }
+    std::vector<UniqueFd> fds;
+    static_assert(ns::kSlotCount <= sys::kMostSentFds);
+    const Result<size_t> got = sys::receive_with_fds(hand_over, names, fds, MSG_DONTWAIT);
+    if (!got.ok()) break;
+    for (size_t i = 0; i < std::min(fds.size(), got.value()); ++i) {
+      if (names[i] >= 0 && names[i] < ns::kSlotCount) slots[static_cast<size_t>(names[i])] = std::move(fds[i]);
     }
-    if (got == 0) break;  // the end; or a message without names, whose descriptors are closed by now
+    if (got.value() == 0) break;  // the end; or a message without names, whose descriptors are closed by now
   }
   return slots;
 }

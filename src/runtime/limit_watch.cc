@@ -32,6 +32,15 @@ void LimitWatch::begin_anew() {
   sampled_ = oom_seen_ = pids_full_ = false;
 }
 
+void LimitWatch::begin_cpu_anew() {
+  if (cgroup_ != nullptr) {
+    const CgroupCounts counts = cgroup_->counts();
+    before_.user_us = counts.user_us;
+    before_.system_us = counts.system_us;
+  }
+  if (sampler_) tree_cpu_before_us_ = tree_cpu_us_ = sampler_->look().cpu_us;
+}
+
 bool LimitWatch::must_sample() const {
   return sample_memory_ || (limits_.pids && !held().pids) || (limits_.cpu_time && !cgroup_counts_cpu());
 }
@@ -181,6 +190,7 @@ std::optional<Verdict> LimitWatch::settle(const struct rusage& usage, bool force
   }
   if (limits_.pids && counts_.pids_refused > 0) {
     hit("pids", "limits.pids", std::to_string(*limits_.pids), "cgroup", counts_.pids_refused);
+    before_.pids_refused += counts_.pids_refused;  // told: not once more, where the watch goes on
   }
   if (!forced && !verdict && over_cpu_time(counts_.cpu_us())) {
     hit("cpu_time", "limits.cpu_time", format_duration(*limits_.cpu_time), "cgroup");

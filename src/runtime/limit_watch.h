@@ -31,6 +31,8 @@ class LimitWatch {
   bool has_limits() const { return limits_.cpu_time || limits_.memory || limits_.pids; }
   // What was counted so far belongs to somebody before: the next program of a sandbox that lives longer than one.
   void begin_anew();
+  // Of the CPU time alone: the next program begins while another one goes on.
+  void begin_cpu_anew();
 
   // Why the sandbox has to end now. `dying`: it is being ended, whatever this finds.
   std::optional<Verdict> look(bool dying);

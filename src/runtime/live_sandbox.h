@@ -51,6 +51,8 @@ class LiveSandbox {
   virtual Result<StartedProgram> start_program(const ProgramStart& program) = 0;
   // To the program's process group; nothing when it has ended.
   virtual void signal(pid_t pid, int signal) = 0;
+  // True: a signal was asked for, and may come yet. News tell of the change.
+  virtual bool is_signalling() const = 0;
   // Ends every process but init, at one instant. News of the ends follow, then one without a pid.
   virtual void kill_all() = 0;
 

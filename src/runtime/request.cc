@@ -1646,7 +1646,7 @@ Status Execution::prepare_session(const DriverOf& driver_of) {
 Result<std::vector<CellStep>> Execution::cell_steps(const std::vector<std::string>& arguments) const {
   const RunnerSpec& runner = *language_.runner;
   if (runner.has_hook(RunnerHook::jvm_main_class) || runner.has_hook(RunnerHook::java_source_name)) {
-    return Error(ErrorKind::unsupported, runner.title + " has no cells: its programs are run one by one").with_hint("sbx run FILE");
+    return Error(ErrorKind::usage, runner.title + " has no cells").with_hint("sbx session exec runs programs in the session, sbx run a " + runner.title + " program of its own");
   }
   StepValues values = step_values();
   values.sources = {source_};

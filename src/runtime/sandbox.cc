@@ -750,7 +750,10 @@ class Live final : public LiveSandbox {
     return started;
   }
 
-  void signal(pid_t pid, int signal) override { (void)send({ns::SpawnVerb::signal, pid, signal, 0}, {}); }
+  void signal(pid_t pid, int signal) override {
+    if (send({ns::SpawnVerb::signal, pid, signal, 0}, {}).ok()) ++signals_;
+  }
+  bool is_signalling() const override { return signals_ > 0; }
   void kill_all() override { (void)send({ns::SpawnVerb::kill_all, 0, 0, 0}, {}); }
 
   int news_fd() const override { return socket_.get(); }
@@ -802,9 +805,10 @@ class Live final : public LiveSandbox {
     return {};
   }
 
-  std::optional<ns::SpawnEvent> receive_event() const {
+  std::optional<ns::SpawnEvent> receive_event() {
     ns::SpawnEvent event;
     if (::recv(socket_.get(), &event, sizeof event, MSG_DONTWAIT) != static_cast<ssize_t>(sizeof event)) return std::nullopt;
+    if (event.news == ns::SpawnNews::signalled) --signals_;
     return event;
   }
 
@@ -831,6 +835,7 @@ class Live final : public LiveSandbox {
   std::optional<Launched> launched_;  // before all that it stands on goes
   std::vector<UniqueFd> slots_;
   std::deque<ns::SpawnEvent> early_;
+  int signals_ = 0;  // asked for and not answered yet
   Isolation isolation_;
 };
 

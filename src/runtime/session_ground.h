@@ -28,7 +28,8 @@ class SessionGround {
   virtual Result<CgroupParent*> cgroups() = 0;
   virtual const std::string& language() const = 0;  // its name; "" : none
   virtual bool has_driver() const = 0;
-  // Where a cell's program lies in the sandbox, beneath the root ("box/main.c"), and what is run for it.
+  // Where a cell's program lies in the sandbox, beneath the root ("box/main.c"), and what is run for it. Errors: usage where the
+  // language has no cells.
   virtual std::string cell_path() const = 0;
   virtual Result<std::vector<CellStep>> cell_steps(const std::vector<std::string>& arguments) const = 0;
   // Language, tool, limits and policy, as every report of this session has them.

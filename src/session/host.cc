@@ -140,12 +140,13 @@ void Host::end_session(const std::string& why) {
 }
 
 void Host::end() {
-  if (cell_) finish(*cell_, Verdict::killed, 0, SIGKILL, false, why_over_);
+  const std::string ended = "the session has ended, and the files of its own with it: " + why_over_;
+  if (cell_) finish(*cell_, Verdict::killed, 0, SIGKILL, false, ended);
   while (!queue_.empty()) {
     fail(*queue_.front(), Error(ErrorKind::usage, "the session ended: " + why_over_));
     queue_.pop_front();
   }
-  for (auto& job : execs_) finish(*job, Verdict::killed, 0, SIGKILL, false, why_over_);
+  while (!execs_.empty()) finish(*execs_.back(), Verdict::killed, 0, SIGKILL, false, ended);
   driver_id_ = 0;
   programs_.clear();
   watch_.reset();

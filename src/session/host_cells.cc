@@ -1,10 +1,11 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -36,6 +37,8 @@ void Host::on_frame(DriverFrame& frame) {
     driver_deadline_ms_.reset();
     failures_ = 0;
     driver_version_ = printable(frame.body.at("version").text(), 64);
+    const std::vector<Json>& features = frame.body.at("features").items();
+    driver_receives_ = std::any_of(features.begin(), features.end(), [](const Json& feature) { return feature.text() == "descriptor"; });
     become_ready();
     return;
   }
@@ -44,8 +47,8 @@ void Host::on_frame(DriverFrame& frame) {
   drain(*program);
   Job& job = *cell_;
   if (frame.type == DriverFrame::Type::done) return on_done(job, frame);
-  if (frame.type == DriverFrame::Type::echo) tell(job.client, Kind::echo, frame.body.at("on").boolean() ? "1" : "0");
-  else note_output(job, frame);
+  if (frame.type != DriverFrame::Type::echo) note_output(job, frame);
+  else if (job.has_input) tell(job.client, Kind::echo, frame.body.at("on").boolean() ? "1" : "0");  // else nobody types
   send_frames(session::frame(Json::object().set("type", "ack").set("seq", frames_.seq()).dump()));
 }
 
@@ -97,10 +100,12 @@ void Host::on_done(Job& job, const DriverFrame& frame) {
 void Host::next_cell() {
   if (over_ || cell_ || queue_.empty() || emptying_) return;
   if (ground_.has_driver() && !driver_ready_) return;
+  if (live_->is_signalling()) return;  // what was meant for the last cell would hit this one
   cell_ = std::move(queue_.front());
   queue_.pop_front();
   Job& job = *cell_;
   if (execs_.empty()) watch_->begin_anew();
+  else watch_->begin_cpu_anew();
   begin_job(job);
   job.number = ++cells_;
   Status started = start_cell(job);
@@ -112,6 +117,7 @@ void Host::begin_job(Job& job) {
   job.began_ns = sys::monotonic_ns();
   if (!job.no_timeout) job.deadline_ms = clock_ms(CLOCK_MONOTONIC) + job.timeout.value;
   next_look_ms_ = 0;
+  job.counts_before = counts();
   if (!job.want_result || !options_.changes) return;
   const Result<UniqueFd> box = open_inside(live_->root_fd(), "box", O_RDONLY | O_DIRECTORY);
   if (!box.ok()) return;
@@ -125,23 +131,17 @@ Status Host::start_cell(Job& job) {
   const ActAs acting(live_->host_uid(), live_->host_gid());
   if (!ground_.has_driver()) {
     SBX_TRY(put_inside(live_->root_fd(), ground_.cell_path(), job.code));
-    job.steps = SBX_TRY(ground_.cell_steps(job.arguments));
     return start_step(job);
   }
   Json request = Json::object();
   const std::string token = SBX_TRY(make_token());
   request.set("type", "execute").set("cell", job.number).set("token", token).set("ack", true);
-  if (job.has_input) {
-    const std::string path = std::string(runtime::kCellInputDirectory) + "/" + std::to_string(job.number);
-    SBX_TRY(make_fifo_inside(live_->root_fd(), path.substr(1)));
-    job.fifo = path.substr(1);
-    job.fifo_again_ms = 0;
-    request.set("stdin", path);
-  }
+  if (job.has_input) request.set("stdin", SBX_TRY(prepare_input(job)));
   frames_.begin_cell(job.number, token);
   programs_[driver_id_].job = &job;
   job.started = true;
   send_frames(session::frame(request.dump()) + session::frame(job.code));
+  if (job.input_end.valid()) take_input(job, std::move(job.input));
   if (job.caught_signal != 0) interrupt(job);
   return {};
 }
@@ -168,20 +168,43 @@ Job* Host::find_job(uint64_t id) {
   return nullptr;
 }
 
+// What the request says of it. A socket, handed over: no other process comes to it, neither by a name nor through /proc. A
+// driver that cannot receive one opens a pipe by its name, which nobody can guess; who looks at the right moment sees it.
+Result<Json> Host::prepare_input(Job& job) {
+  if (driver_receives_) {
+    std::array<UniqueFd, 2> pair = SBX_TRY(sys::socketpair(SOCK_STREAM));
+    SBX_TRY(sys::set_nonblocking(pair[0].get()));
+    ::shutdown(pair[0].get(), SHUT_RD);  // nothing is said there
+    handed_ = SBX_TRY(sys::dup(pair[1].get()));
+    job.input = std::move(pair[0]);
+    job.input_end = std::move(pair[1]);
+    return Json(true);
+  }
+  const std::string path = std::string(runtime::kCellInputDirectory) + "/" + SBX_TRY(sys::random_hex(16));
+  job.fifo = SBX_TRY(make_fifo_inside(live_->root_fd(), path.substr(1)));
+  job.fifo_name = path.substr(1);
+  job.fifo_again_ms = 0;
+  return Json(path);
+}
+
 // Nothing tells when a reader comes, and only then can the end of input be said by closing.
 void Host::open_fifo(Job& job, int64_t now) {
   const ActAs acting(live_->host_uid(), live_->host_gid());
-  Result<UniqueFd> fifo = open_inside(live_->root_fd(), job.fifo, O_WRONLY);
-  if (!fifo.ok() && fifo.error().errnum() == ENXIO) {
+  Result<UniqueFd> writer = sys::open("/proc/self/fd/" + std::to_string(job.fifo.get()), O_WRONLY | O_NONBLOCK);
+  if (!writer.ok() && writer.error().errnum() == ENXIO && is_at(live_->root_fd(), job.fifo_name, job.fifo.get())) {
     const auto waited = static_cast<int64_t>((sys::monotonic_ns() - job.began_ns) / 1000000);
     job.fifo_again_ms = now + std::clamp<int64_t>(waited / 4, 2, 50);
     return;
   }
   job.fifo_again_ms.reset();
-  struct stat info {};
-  if (fifo.ok() && ::fstat(fifo.value().get(), &info) == 0 && S_ISFIFO(info.st_mode)) take_input(job, fifo.take());
-  else job.input_ends = true;  // the payload has changed it
-  remove_inside(live_->root_fd(), std::exchange(job.fifo, ""));
+  if (writer.ok()) {
+    take_input(job, writer.take());
+  } else {
+    // The driver may wait for ever at what stands there now.
+    job.hints.emplace_back("another process of the session has taken away the stdin of this cell");
+    interrupt(job);
+  }
+  remove_inside(live_->root_fd(), std::exchange(job.fifo_name, ""));
 }
 
 void Host::take_input(Job& job, UniqueFd input) {
@@ -213,20 +236,26 @@ void Host::feed(Job& job) {
   else if (!std::exchange(job.input_asked, true)) tell(job.client, Kind::more, "");
 }
 
+std::string Host::what_is_left(const Job& job) {
+  const bool socket = job.input_end.valid();
+  const UniqueFd pipe(socket ? -1 : ::open(("/proc/self/fd/" + std::to_string(job.input.get())).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  const int fd = socket ? job.input_end.get() : pipe.get();
+  std::string left(fd >= 0 ? bytes_in_pipe(fd) : 0, '\0');
+  const ssize_t got = socket ? ::recv(fd, left.data(), left.size(), MSG_DONTWAIT) : ::read(fd, left.data(), left.size());
+  left.resize(got > 0 ? static_cast<size_t>(got) : 0);
+  return left;
+}
+
 // Nobody reads on: what is left goes back to who typed it.
 void Host::end_input(Job& job) {
   job.fifo_again_ms.reset();
-  if (!job.fifo.empty() && live_ != nullptr) {
+  if (!job.fifo_name.empty() && live_ != nullptr) {
     const ActAs acting(live_->host_uid(), live_->host_gid());
-    remove_inside(live_->root_fd(), std::exchange(job.fifo, ""));
+    remove_inside(live_->root_fd(), std::exchange(job.fifo_name, ""));
   }
   std::string unread;
   if (job.input.valid()) {
-    if (Result<UniqueFd> other = sys::open("/proc/self/fd/" + std::to_string(job.input.get()), O_RDONLY | O_NONBLOCK); other.ok()) {
-      unread.resize(bytes_in_pipe(other.value().get()));
-      const ssize_t got = ::read(other.value().get(), unread.data(), unread.size());
-      unread.resize(got > 0 ? static_cast<size_t>(got) : 0);
-    }
+    unread = what_is_left(job);
     if (job.input_watched) forget(job.input.get());
     job.input.reset();
   }
@@ -296,7 +325,8 @@ void Host::finish(Job& job, Verdict verdict, int code, int signal, bool state_ke
   report.exit_status = runtime::exit_status(outcome);
   list_changes(job, report);
   const bool driven = ground_.has_driver() && !job.exec;
-  std::string lost = driven && !state_kept ? "the session's state was lost; its files are there" + (note.empty() ? "" : ": " + note) : "";
+  std::string lost;
+  if (driven && !state_kept) lost = over_ ? note : "the session's state was lost; its files are there" + (note.empty() ? "" : ": " + note);
   if (job.exec || !driven) {
     if (!note.empty()) report.hints.push_back(note);
   }
@@ -308,8 +338,8 @@ void Host::finish(Job& job, Verdict verdict, int code, int signal, bool state_ke
   Json hints = Json::array();
   for (const std::string& hint : report.hints) hints.add(hint);
   answer.set("hints", std::move(hints)).set("state_kept", driven ? Json(state_kept) : Json());
+  end_input(job);
   if (job.client != 0) {
-    end_input(job);
     if (job.want_result) tell(job.client, Kind::result, result_text(job, report, driven, state_kept, lost));
     reply(job.client, std::move(answer));
   } else if (!lost.empty()) {
@@ -320,14 +350,17 @@ void Host::finish(Job& job, Verdict verdict, int code, int signal, bool state_ke
   drop(job);
 }
 
+runtime::CgroupCounts Host::counts() const { return live_->cgroup() != nullptr ? live_->cgroup()->counts() : runtime::CgroupCounts(); }
+
 void Host::fill_usage(const Job& job, runtime::Usage& usage) const {
   usage.wall.value = static_cast<int64_t>((sys::monotonic_ns() - job.began_ns) / 1000);
-  const runtime::CgroupCounts& counts = watch_->counts();
-  if (counts.user_us && counts.system_us) {
-    usage.user = Micros{*counts.user_us};
-    usage.system = Micros{*counts.system_us};
+  // Another job may have begun meanwhile, and what is watched with it.
+  const runtime::CgroupCounts now = counts();
+  if (now.cpu_us() && job.counts_before.cpu_us()) {
+    usage.user = Micros{*now.user_us - *job.counts_before.user_us};
+    usage.system = Micros{*now.system_us - *job.counts_before.system_us};
   }
-  if (const uint64_t bytes = std::max(watch_->peak_bytes(), counts.memory_current.value_or(0)); bytes > 0) usage.peak_memory = Bytes{bytes};
+  if (const uint64_t bytes = std::max(watch_->peak_bytes(), watch_->counts().memory_current.value_or(0)); bytes > 0) usage.peak_memory = Bytes{bytes};
   usage.peak_memory_note = "the whole sandbox while this ran, looked at every 20 ms";
   if (watch_->peak_threads() > 0) usage.peak_pids = watch_->peak_threads();
   usage.peak_pids_note = watch_->sampled() ? "sampled every 20 ms, the session's interpreter among them" : "not looked at";
@@ -347,10 +380,12 @@ void Host::list_changes(const Job& job, runtime::Report& report) const {
 void Host::add_hints(runtime::Report& report, bool kept, std::string& lost) {
   const runtime::Outcome& outcome = report.outcome;
   for (const runtime::LimitHit& limit : outcome.limits_hit) {
+    const bool processes = limit.name == "memory" || limit.name == "pids" || limit.name == "cpu_time";
     if (limit.name == "wall") {
       report.hints.push_back("its time (" + limit.value + ") was over" + std::string(kept ? "; it was interrupted and the session's state is kept" : "") + ": --timeout allows more");
     } else {
-      report.hints.push_back("the limit of " + limit.name + " (" + limit.value + ") was reached: a session started with a higher --" + hyphens(limit.name) + " has more");
+      report.hints.push_back("the limit of " + limit.name + " (" + limit.value + ") was reached: a session started with a higher --" + hyphens(limit.name) + " has more" +
+                             (processes && cells_done_ > 0 ? "; what earlier cells left running counts as well" : ""));
     }
   }
   if (runtime::exit_status(outcome) != 0) {

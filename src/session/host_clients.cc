@@ -201,8 +201,15 @@ void Host::on_run(uint64_t id, Client& client, const Json& request, std::string 
   if (queue_.size() >= kMaxQueue) return refuse(id, Error(ErrorKind::resource, "too many cells wait already"));
   std::unique_ptr<Job> job = make_job(id, request);
   job->code = std::move(code);
-  for (const Json& word : request.at("arguments").items()) job->arguments.push_back(word.text());
-  if (ground_.has_driver() && !job->arguments.empty()) return refuse(id, Error(ErrorKind::usage, "a cell takes no arguments").with_hint("set a variable in a cell before it"));
+  std::vector<std::string> arguments;
+  for (const Json& word : request.at("arguments").items()) arguments.push_back(word.text());
+  if (!ground_.has_driver()) {
+    Result<std::vector<runtime::CellStep>> steps = ground_.cell_steps(arguments);
+    if (!steps.ok()) return refuse(id, steps.error());
+    job->steps = steps.take();
+  } else if (!arguments.empty()) {
+    return refuse(id, Error(ErrorKind::usage, "a cell takes no arguments").with_hint("set a variable in a cell before it"));
+  }
   client.job = job.get();
   if (busy) tell(id, Kind::note, "the session is busy; this cell waits for its turn");
   queue_.push_back(std::move(job));

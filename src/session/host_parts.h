@@ -128,10 +128,13 @@ class Host {
   Status start_step(Job& job);
   Job* find_job(uint64_t id);
   // Input of a cell or program, as its client has it: a piece is asked for when the last one is written.
+  Result<Json> prepare_input(Job& job);
   void open_fifo(Job& job, int64_t now);
   void take_input(Job& job, UniqueFd input);
   void feed(Job& job);
   void end_input(Job& job);
+  // Of what was written for it: what nobody has read.
+  static std::string what_is_left(const Job& job);
   void start_exec(std::unique_ptr<Job> job);
   // It could not be run at all.
   void fail(Job& job, const Error& error);
@@ -139,6 +142,7 @@ class Host {
   void drop(Job& job);
   // The end of a cell or program: everything is told to whoever asked, and then it is forgotten.
   void finish(Job& job, runtime::Verdict verdict, int code, int signal, bool state_kept, const std::string& note);
+  runtime::CgroupCounts counts() const;
   void fill_usage(const Job& job, runtime::Usage& usage) const;
   void list_changes(const Job& job, runtime::Report& report) const;
   void add_hints(runtime::Report& report, bool kept, std::string& lost);
@@ -202,7 +206,9 @@ class Host {
   uint64_t driver_id_ = 0;   // 0: none runs
   pid_t driver_pid_ = 0;
   bool driver_ready_ = false, driver_writes_ = false;
+  bool driver_receives_ = false;  // descriptors
   UniqueFd socket_;
+  UniqueFd handed_;               // goes to the driver behind to_driver_
   FrameReader frames_;
   std::string to_driver_, driver_version_, broken_, lost_note_;
   std::optional<int64_t> driver_deadline_ms_;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <span>
 
 #include "base/sys.h"
 #include "base/text.h"
@@ -214,6 +215,7 @@ Status Host::start_driver() {
   driver_ready_ = false;
   frames_ = FrameReader();
   to_driver_.clear();
+  handed_.reset();
   socket_ = std::move(pair[0]);
   SBX_TRY(sys::set_nonblocking(socket_.get()));
   driver_writes_ = false;
@@ -250,7 +252,13 @@ void Host::flush_driver() {
     else if (errno == EAGAIN) break;
     else if (errno != EINTR) to_driver_.clear();  // it is gone, as news will tell
   }
-  const bool wanted = !to_driver_.empty();
+  if (socket_.valid() && to_driver_.empty() && handed_.valid()) {
+    const int fd = handed_.get();
+    const Result<size_t> sent = sys::send_with_fds(socket_.get(), "\n", std::span(&fd, 1), MSG_DONTWAIT);
+    if (sent.ok()) handed_.reset();
+    else if (sent.error().errnum() != EAGAIN) return broken("its stdin could not be handed over: " + sent.error().text());
+  }
+  const bool wanted = !to_driver_.empty() || handed_.valid();
   if (!socket_.valid() || wanted == driver_writes_) return;
   epoll_event event{};
   event.events = EPOLLIN | (wanted ? EPOLLOUT : 0U);

@@ -13,6 +13,7 @@
 #include "base/unique_fd.h"
 #include "base/units.h"
 #include "runtime/artifacts.h"
+#include "runtime/cgroup.h"
 #include "runtime/denials.h"
 #include "runtime/outcome.h"
 #include "runtime/session_ground.h"
@@ -27,7 +28,6 @@ struct Job {
   uint64_t client = 0;       // 0: it went away
   bool exec = false;
   std::string code;
-  std::vector<std::string> arguments;  // of a cell's program, where there is no driver
   bool has_input = false;    // its client feeds its stdin, a piece at a time
   bool want_result = false;  // streams and files are wanted
   bool streams_inside = false;
@@ -40,9 +40,12 @@ struct Job {
   bool started = false;
   int64_t number = 0;        // of the cell
   uint64_t began_ns = 0;
-  std::string fifo;          // which the driver is about to open, and then we: beneath the root; "": none
+  runtime::CgroupCounts counts_before;
+  std::string fifo_name;     // of the pipe that the driver is about to open, beneath the root
+  UniqueFd fifo;             // it: O_PATH
   std::optional<int64_t> fifo_again_ms;
   UniqueFd input;            // where its stdin is written
+  UniqueFd input_end;        // what it reads, of a driver that is handed it
   std::string to_input;
   bool input_asked = false, input_ends = false, input_watched = false;
   std::optional<int64_t> deadline_ms, grace_ms;

@@ -38,12 +38,18 @@ Status put_inside(int root, const std::string& path, std::string_view content, m
   return sys::write_all(file.get(), content);
 }
 
-Status make_fifo_inside(int root, const std::string& path) {
+Result<UniqueFd> make_fifo_inside(int root, const std::string& path) {
   const UniqueFd directory = SBX_TRY(open_inside(root, dir_name(path), O_RDONLY | O_DIRECTORY));
   const std::string name = base_name(path);
   (void)sys::unlinkat(directory.get(), name);
   if (::mkfifoat(directory.get(), name.c_str(), 0644) != 0) return Error::from_errno(errno, "make the pipe of a cell's stdin");
-  return {};
+  return sys::openat(directory.get(), name, O_PATH | O_NOFOLLOW);
+}
+
+bool is_at(int root, const std::string& path, int fd) {
+  const Result<UniqueFd> directory = open_inside(root, dir_name(path), O_RDONLY | O_DIRECTORY);
+  struct stat named {}, known {};
+  return directory.ok() && ::fstatat(directory.value().get(), base_name(path).c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 && ::fstat(fd, &known) == 0 && named.st_dev == known.st_dev && named.st_ino == known.st_ino;
 }
 
 void remove_inside(int root, const std::string& path) {

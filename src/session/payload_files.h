@@ -29,8 +29,10 @@ class ActAs {
 // `path` is relative to the root. Links are refused wherever they stand (ELOOP); mounts are crossed.
 Result<UniqueFd> open_inside(int root, const std::string& path, int flags, mode_t mode = 0);
 
-// A named pipe in place of what is there.
-Status make_fifo_inside(int root, const std::string& path);
+// A named pipe in place of what is there, as O_PATH: whatever becomes of its name, this is the pipe.
+Result<UniqueFd> make_fifo_inside(int root, const std::string& path);
+// Whether that name is still the file of the descriptor.
+bool is_at(int root, const std::string& path, int fd);
 // Nothing that is no directory is there afterwards; errors are of no interest.
 void remove_inside(int root, const std::string& path);
 

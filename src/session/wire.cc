@@ -51,29 +51,12 @@ Status Connection::send(Kind kind, std::string_view body) const {
 
 Result<bool> Connection::fill(bool wait) {
   char bytes[65536];
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
-  iovec text{bytes, sizeof bytes};
-  msghdr message{};
-  message.msg_iov = &text;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  ssize_t got;
-  do {
-    got = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT));
-  } while (got < 0 && errno == EINTR);
-  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;
-  if (got <= 0) return false;  // ECONNRESET: killed, with something unread
-  const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  if (header != nullptr && header->cmsg_type == SCM_RIGHTS) {
-    // There is room for a second one, which nobody asked for: the last is kept, none stays open unseen.
-    for (size_t at = 0; at + CMSG_LEN(sizeof(int)) <= header->cmsg_len; at += sizeof(int)) {
-      int fd;
-      std::memcpy(&fd, CMSG_DATA(header) + at, sizeof fd);
-      descriptor_.reset(fd);
-    }
-  }
-  reader_.append({bytes, static_cast<size_t>(got)});
+  std::vector<UniqueFd> fds;
+  const Result<size_t> got = sys::receive_with_fds(socket_.get(), bytes, fds, wait ? 0 : MSG_DONTWAIT);
+  if (!got.ok() && got.error().errnum() == EAGAIN) return true;
+  if (!got.ok() || got.value() == 0) return false;  // ECONNRESET: killed, with something unread
+  if (!fds.empty()) descriptor_ = std::move(fds.back());
+  reader_.append({bytes, got.value()});
   return true;
 }
 

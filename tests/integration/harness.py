@@ -469,6 +469,7 @@ _SYSTEM_NEEDS = {
     "node": lambda ctx: have("node"),
     "g++": lambda ctx: have("g++"),
     "perl": lambda ctx: have("perl"),
+    "java": lambda ctx: have("javac"),
     "bash": lambda ctx: have("bash"),
     "zsh": lambda ctx: have("zsh"),
     "fish": lambda ctx: have("fish"),

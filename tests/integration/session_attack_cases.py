@@ -1,7 +1,11 @@
 """Sessions as a hostile cell, a hostile archive and a crowd of clients see them."""
+import errno
 import io
+import json
 import os
 import pty
+import select
+import signal
 import socket
 import stat
 import struct
@@ -9,7 +13,7 @@ import subprocess
 import tarfile
 import threading
 
-from harness import alive, case
+from harness import alive, case, process_tree
 from session_cases import Session
 
 ESCAPE = "\x1b]0;title\x07\x1b[31m\x9b1m"
@@ -72,20 +76,101 @@ def json_amplified(t):
     t.true(resident() - before < 400 << 20, f"{(resident() - before) >> 20}M")
 
 
-@case("a payload that puts links, files and sockets in place of a cell's stdin gains nothing and harms its own cells alone", needs="python", seconds=120)
+@case("a payload that puts links, files, sockets and pipes in place of a cell's stdin gains nothing, and nobody waits for it", needs=("python", "bash"), seconds=120)
 def stdin_replaced(t):
-    s = Session(t)
+    s = Session(t, lang="bash")
     spoil = ("import os, socket, itertools, time\nos.chdir('/run/sbx/input')\n"
-             "kinds = [lambda n: os.symlink('/box/target', n), lambda n: open(n, 'x').close(), lambda n: socket.socket(socket.AF_UNIX).bind(n), lambda n: None]\n"
+             "kinds = [lambda n: os.symlink('/box/target', n), lambda n: open(n, 'x').close(), lambda n: socket.socket(socket.AF_UNIX).bind(n), lambda n: None, os.mkfifo]\n"
              "for kind in itertools.cycle(kinds):\n  names = []\n  while not names: names = os.listdir('.')\n"
              "  for n in names:\n    try: os.unlink(n); kind(n)\n    except OSError: pass\n  time.sleep(0.05)")
-    t.expect(s.run(f"import subprocess, sys; open('target', 'w').write('as it was'); p = subprocess.Popen([sys.executable, '-c', {spoil!r}], start_new_session=True)"))
-    for _ in range(12):
-        # 124: the interpreter waits at a pipe whose name is gone; its own time ends that.
-        done = s.run("import sys; _ = sys.stdin.read()", "--stdin", "-", "--timeout", "2s", stdin=b"typed" * 1000)
-        t.true(done.status in (0, 1, 124) and "lost" not in done.errors, done.describe())
-    t.expect(s.run("p.kill(); p.wait(); open('target').read()"), out="'as it was'\n")
-    t.expect(s.run("input()", "--stdin", "-", stdin=b"again\n"), out="'again'\n")
+    spoiler = t.file("spoil.py", spoil)
+    t.expect(t.sbx("cp", spoiler, "s:spoil.py"))
+    t.expect(s.run("printf 'as it was' > target; python3 spoil.py & p=$!"))
+    for _ in range(20):
+        done = s.run("cat > /dev/null", "--stdin", "-", "--timeout", "60s", stdin=b"typed" * 1000, timeout=50)
+        # 0: it came too late, or the name was a file. 1: nothing could be opened. 130: another pipe stood there.
+        t.true(done.status in (0, 1, 130) and "lost" not in done.errors, done.describe())
+    t.expect(s.run("kill -9 $p; wait $p; cat target", timeout=30), out="as it was", err=None)
+    t.expect(s.run("read x; echo $x", "--stdin", "-", stdin=b"again\n"), out="again\n")
+
+
+REACHED = """
+import os, sys, time
+while not os.path.exists('go'): time.sleep(0.01)
+reached = os.listdir('/run/sbx/input')
+for number in ('0', '1'):
+    try: os.open('/proc/%s/fd/%s' % (sys.argv[1], number), (os.O_RDONLY if number == '0' else os.O_WRONLY) | os.O_NONBLOCK)
+    except OSError as e: reached.append(e.errno)
+    else: reached.append('opened')
+print(*reached, file=open('reached.', 'w'))
+os.rename('reached.', 'reached')
+"""
+
+
+@case("no other process of a Python session comes to the stdin of a cell: by no name, and not through /proc as to its stdout", needs="python")
+def stdin_out_of_reach(t):
+    s = Session(t)
+    t.expect(t.sbx("cp", t.file("reach.py", REACHED), "s:"))
+    t.expect(s.run("import os, subprocess, sys; p = subprocess.Popen([sys.executable, 'reach.py', str(os.getpid())])"))
+    cell = t.spawn([t.binary, "session", "run", "s", "--stdin", "-", "-c", "import getpass; getpass.getpass('? ')"], stdin=subprocess.PIPE)
+    t.equal(os.read(cell.stderr.fileno(), 10), b"? ")
+    t.expect(t.sbx("cp", t.file("go", ""), "s:"))
+    t.wait_until(lambda: t.sbx("cp", "s:reached", str(t.dir / "reached")).status == 0, 20, "it has tried")
+    t.equal(open(str(t.dir / "reached")).read(), f"{errno.ENXIO} opened\n")
+    t.equal(cell.communicate(b"secret\n", timeout=20), (b"'secret'\n", b"\n"))
+
+
+@case("a cell without --stdin cannot turn the echo of its user's terminal off; one with it does", needs="python", as_=("root",))
+def echo_forged(t):
+    s = Session(t)
+    path = next(path for path in (os.path.join(s.place, name) for name in s.entries()) if stat.S_ISSOCK(os.stat(path).st_mode))
+    code = "import gc; s = [o for o in gc.get_objects() if type(o).__name__ == 'Session' and hasattr(o, 'getpass_before')][0]; s.send('echo', on=False); 'said'"
+    for stdin, echoes in ((False, 0), (True, 1)):
+        client = socket.socket(socket.AF_UNIX)
+        client.settimeout(20)
+        client.connect(path)
+        for kind, body in ((b"R", json.dumps({"op": "run", "stdin": stdin}).encode()), (b"C", code.encode())):
+            client.sendall(kind + struct.pack("<I", len(body)) + body)
+        kinds, stream = [], client.makefile("rb")
+        while b"J" not in kinds:
+            kinds.append(stream.read(1))
+            stream.read(struct.unpack("<I", stream.read(4))[0])
+        t.equal((kinds.count(b"h"), kinds.count(b"s")), (echoes, 1), f"echo and value with stdin={stdin}")
+        client.close()
+
+
+@case("an interrupt that init is late with is no later cell's: that one begins when it has been sent", needs=("python", "bash"))
+def late_interrupt(t):
+    for lang, waits, whole in (("python", "import os, time\nprint('on', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)",
+                                "print('on', flush=True); time.sleep(0.5); print('whole')"),
+                               ("bash", "echo on; until [ -e go ]; do sleep 0.01; done", "echo on; sleep 0.5; echo whole")):
+        s = Session(t, name=lang, lang=lang)
+        init = process_tree(s.show()["supervisor_pid"])[1]
+        first = s.spawn(waits)
+        t.equal(first.stdout.readline(), b"on\n")
+        os.kill(init, signal.SIGSTOP)
+        t.at_end(lambda: alive(init) and os.kill(init, signal.SIGCONT))
+        t.expect(s.do("interrupt"))
+        t.expect(t.sbx("cp", t.file("go", ""), lang + ":"))
+        t.equal((first.wait(20), first.stdout.read()), (0, b""), "the cell that was to be interrupted")
+        second = s.spawn(whole)
+        t.wait_until(lambda: s.show()["waiting"] == 1 or select.select([second.stdout], [], [], 0)[0], 20, "the next cell waits, or runs")
+        os.kill(init, signal.SIGCONT)
+        out, err = second.communicate(timeout=20)
+        t.equal((second.returncode, out), (0, b"on\nwhole\n"), err)
+
+
+@case("forks of a cell that is interrupted say so in it, and not in the next one; what it started in the background goes on", needs="python")
+def forks_interrupted(t):
+    s = Session(t)
+    cell = s.spawn("import os, subprocess, time\nlater = subprocess.Popen(['sleep', '60'], start_new_session=True)\nfor _ in range(5):\n    if os.fork() == 0: break\n"
+                   "print('on', flush=True)\ntry: time.sleep(60)\nfinally:\n    time.sleep(0.1); print('end', flush=True)")
+    for _ in range(6):
+        t.equal(cell.stdout.readline(), b"on\n")
+    cell.send_signal(signal.SIGINT)
+    out, err = cell.communicate(timeout=20)
+    t.equal((cell.returncode, out, err.count(b"KeyboardInterrupt")), (130, b"end\n" * 6, 1), err)
+    t.expect(s.run("time.sleep(0.3); later.poll() is None"), out="True\n", err="^$")
 
 
 @case("what ends are told of a cell, its names and its log do not reach a terminal raw", needs="python")

@@ -306,6 +306,14 @@ def files_only(t):
     t.equal(s.json("1")["state_kept"], None)
 
 
+@case("a language without cells says so at the start and with each cell, early; exec works", needs="java")
+def no_cells(t):
+    s = Session(t, lang="java")
+    t.equal(s.started.errors, "sbx: java keeps files only and has no cells: sbx session exec runs programs in it (python and bash keep their state)\n")
+    t.expect(s.run("class A {}"), status=2, out="", err="Java has no cells\n.*sbx session exec")
+    t.expect(s.exec("java", "-version"), err="openjdk|java")
+
+
 @case("a compiled language is compiled and run in each cell; a program that does not compile runs no older one", needs="g++")
 def compiled(t):
     s = Session(t, lang="c")
@@ -413,7 +421,43 @@ def pids(t):
             "except BlockingIOError: print('refused', flush=True); time.sleep(0.2)")
     done = t.expect(s.run(code, result=True), out="refused\n", hit="pids")
     t.equal(done.result["state_kept"], True)
+    t.equal(len(done.result["hints"]), 1, done.result["hints"])
     t.expect(s.run("x"), out="1\n")
+
+
+@case("what a limit refused is told of the cell that was refused and of no later one, a program of exec beside it or not", needs="python")
+def refused_once(t):
+    s = Session(t, "--pids", "14")
+    server = t.spawn([t.binary, "session", "exec", "s", "--", "sh", "-c", "echo on; read x"], stdin=subprocess.PIPE)
+    t.equal(server.stdout.readline(), b"on\n")
+    t.expect(s.run("import subprocess\nstarted = []\ntry:\n  for _ in range(20): started.append(subprocess.Popen(['sleep', '60']))\n"
+                   "except BlockingIOError: import time; time.sleep(0.2)\nfor p in started: p.kill(); p.wait()", result=True), hit="pids")
+    for _ in range(2):
+        t.equal(t.expect(s.run("1", result=True)).limits_hit(), [])
+    server.communicate(b"end\n", timeout=20)
+
+
+@case("the CPU time of a cell is its own: that of cells before it does not count, a program of exec beside it or not", needs="python")
+def cpu_time_own(t):
+    s = Session(t, "--cpu-time", "2s", "--time", t.slow("60s"))
+    server = t.spawn([t.binary, "session", "exec", "s", "--", "sh", "-c", "echo on; read x"], stdin=subprocess.PIPE)
+    t.equal(server.stdout.readline(), b"on\n")
+    for _ in range(3):
+        done = t.expect(s.run("import time; end = time.process_time() + 0.9\nwhile time.process_time() < end: pass", result=True))
+        usage = done.result["usage"]
+        t.true(usage["user_ms"] is None or 700 < usage["user_ms"] + usage["system_ms"] < 1700, usage)
+    t.expect(s.run("while True: pass", result=True), verdict="cpu_time", status=None)
+    server.communicate(b"end\n", timeout=20)
+
+
+@case("a limit that is reached with the help of earlier cells' processes: its hint names them", needs="python")
+def earlier_processes(t):
+    s = Session(t, "--memory", "192M", "--disk", "32M", "--time", t.slow("60s"))
+    hog = "import sys; b = bytearray(b'x') * (110 << 20); print('on', flush=True); sys.stdin.read()"
+    first = s.run(f"import subprocess, sys\np = subprocess.Popen([sys.executable, '-c', {hog!r}], stdin=subprocess.PIPE, stdout=subprocess.PIPE)\np.stdout.readline()")
+    t.expect(first)
+    done = s.run("b = bytearray(b'y') * (110 << 20); import time; time.sleep(5)", result=True)
+    t.expect(done, status=137, verdict="out_of_memory", err="limit of memory .* what earlier cells left running counts as well")
 
 
 @case("a dead interpreter is told with its status or signal, and replaced", needs="python")
@@ -644,6 +688,17 @@ def stop(t):
     t.equal(s.entries(), [], "what stands in the directory")
     t.expect(s.run("1"), status=2, err='no session is called "s"')
     t.expect(t.sbx("session", "ls"), out="no sessions; sbx session start makes one\n")
+
+
+@case("whoever waits for a cell or a program of a session that is removed is told that its files are gone, too", needs="python")
+def removed_meanwhile(t):
+    for exec_ in (False, True):
+        s = Session(t)
+        cell = t.spawn([t.binary, "session", "exec", "s", "--", "sh", "-c", "echo on; sleep 60"]) if exec_ else s.spawn(SPIN)
+        t.equal(cell.stdout.readline(), b"on\n")
+        t.expect(s.do("rm"))
+        err = cell.communicate(timeout=15)[1].decode()
+        t.equal((cell.returncode, err), (137, "sbx: the session has ended, and the files of its own with it: it was stopped\n"))
 
 
 @case("SIGKILL of the supervisor ends the sandbox, and the next command takes away what is left", needs="python", seconds=40)

@@ -4,6 +4,7 @@ import os
 import pathlib
 import signal
 import socket
+import struct
 import subprocess
 import threading
 
@@ -17,6 +18,8 @@ class Gone(Exception):
 
 
 class Driver:
+    receives = False  # its stdin as a descriptor
+
     def __init__(self, argv, environment=None, cwd=None, files=None, timeout=30):
         ours, theirs = socket.socketpair()
         self.socket, self.cell, self.out, self.err = ours, 0, b"", b""
@@ -60,11 +63,17 @@ class Driver:
             body = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
         self.socket.sendall(b"%08x" % len(body) + body)
 
-    def start(self, code, **keys):
+    def start(self, code, stdin=None, **keys):
         self.cell += 1
         self.token = os.urandom(16).hex()
+        if stdin is not None:
+            keys["stdin"] = True if self.receives else stdin
         self.send({"type": "execute", "cell": self.cell, "token": self.token, **keys})
         self.send(code if isinstance(code, bytes) else code.encode("utf-8"))
+        if keys.get("stdin") is True:
+            descriptor = os.open(stdin, os.O_RDONLY) if isinstance(stdin, str) else stdin
+            self.socket.sendmsg([b"\n"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", descriptor))])
+            os.close(descriptor)
 
     def finish(self, acknowledge=False):
         """The frames of the cell that runs, checked as a host would."""
@@ -124,7 +133,9 @@ class Driver:
 
 
 def python_driver(python="python3", *options, **keywords):
-    return Driver([python, DRIVERS / "python_driver.py", "--fd", "{fd}", *options], **keywords)
+    driver = Driver([python, DRIVERS / "python_driver.py", "--fd", "{fd}", *options], **keywords)
+    driver.receives = True
+    return driver
 
 
 def bash_driver(bash="bash", **keywords):

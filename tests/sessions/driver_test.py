@@ -199,6 +199,50 @@ def python_is_interrupted_and_keeps_state(python):
         assert value_of(driver, "x") == "2"
 
 
+def python_an_interrupt_is_for_no_later_cell(python):
+    with begin(python) as driver:
+        # One that the cell's own handler takes, and one for which it is not waited.
+        for code in ("import signal; signal.signal(signal.SIGINT, signal.default_int_handler);", "signal.signal(signal.SIGINT, signal.SIG_DFL);",
+                     "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]);", "signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT]);"):
+            assert status(driver.run(code)) == "ok"
+            for _ in range(3):
+                driver.interrupt()
+            assert value_of(driver, "6 * 7") == "42", code
+
+
+LEAVES_FORKS = """
+import os, signal, subprocess, time
+def leave(work):
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        os.write(writing, b'.')
+        work()
+    os.read(reading, 1)
+    return pid
+def sleep(): time.sleep(60); os._exit(0)
+def lives(pid): return open('/proc/%d/stat' % pid).read().rpartition(')')[2].split()[0] != 'Z'
+"""
+
+
+def python_forks_of_an_interrupted_cell_end_with_it(python):
+    with begin(python) as driver:
+        driver.run(LEAVES_FORKS + "earlier = leave(sleep)\nprogram = leave(lambda: os.execlp('sleep', 'sleep', '60'))\n")
+        driver.start("deaf = leave(sleep)\nrun = leave(lambda: os.execlp('sleep', 'sleep', '60'))\nfor _ in range(4):\n    if os.fork() == 0: break\n"
+                     "print('on', flush=True)\ntry: time.sleep(60)\nfinally: print('end', flush=True)")
+        driver.wait_for("out", b"on\n" * 5)
+        driver.interrupt()
+        assert status(driver.finish()) == "interrupted"
+        driver.wait_for("out", b"end\n" * 5)
+        assert value_of(driver, "[lives(pid) for pid in (earlier, program, deaf, run)]") == "[True, True, False, True]"
+        assert driver.err == b"", driver.err
+        # A cell that ends by itself leaves them.
+        driver.run("left = leave(sleep)")
+        assert value_of(driver, "lives(left)") == "True"
+        driver.run("for pid in (earlier, program, run, left): os.kill(pid, signal.SIGKILL)")
+
+
 def python_an_interrupt_never_tears_a_frame(python):
     with begin(python) as driver:
         for number in range(30):
@@ -506,17 +550,16 @@ def python_has_no_stdin_unless_it_is_fed(python):
         assert result(driver.run("subprocess.check_output(['cat'])", stdin=path)) == "b'ada\\nrest\\nmore\\n'"
         assert result(driver.run("[input() for _ in range(3)]\ntry: input()\nexcept EOFError as e: x = str(e)\nx", stdin=path)) == "'EOF when reading a line'"
         assert error(driver.run("input()"))["name"] == "EOFError"
-        fifo = os.path.join(folder, "fifo")
-        os.mkfifo(fifo)
-        driver.start("a = input()\nprint('got', a, flush=True)\nb = input()\na + b", stdin=fifo)
-        with open(fifo, "w", buffering=1) as file:
+        reading, writing = os.pipe()
+        driver.start("a = input()\nprint('got', a, flush=True)\nb = input()\na + b", stdin=reading)
+        with open(writing, "w", buffering=1) as file:
             file.write("live\n")
             driver.wait_for("out", b"got live")
             file.write("ly\n")
             frames = driver.finish()
         assert result(frames) == "'lively'", frames
-        frames = driver.run("1", stdin="/no/such/file")
-        assert status(frames) == "ok" and frames[-1]["type"] == "done"
+        driver.run("import socket; socket.setdefaulttimeout(0.01)")
+        assert result(driver.run("input()", stdin=path)) == "'ada'"
 
 
 def python_says_when_a_secret_is_typed(python):
@@ -830,9 +873,9 @@ def bash_has_no_stdin_unless_it_is_fed(bash):
         assert said(driver, "read line; echo [$line]; cat", stdin=path)[0] == "[one]\ntwo\n"
         assert said(driver, "cat; exec <%s; cat" % path)[0] == "one\ntwo\n"
         assert said(driver, "cat; echo end")[0] == "end\n"
-        driver.send({"type": "execute", "cell": 99, "token": "0" * 32, "stdin": "/no/such/file"})
-        driver.send(b"echo no")
-        assert driver.frame()["type"] == "refused"
+        out, frames = said(driver, "echo no", stdin="/no/such/file")
+        assert (out, frames["status"], frames["exit_code"]) == ("", "error", 1), (out, frames)
+        assert said(driver, "echo on")[0] == "on\n"
 
 
 def bash_hides_the_channel(bash):

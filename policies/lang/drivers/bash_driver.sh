@@ -64,7 +64,7 @@ __sbx_next() {
     __sbx_token=$__sbx_value
     __sbx_text "$request" stdin
     __sbx_stdin=${__sbx_value:-/dev/null}
-    if [[ $__sbx_cell != +([0-9]) || $__sbx_token != +([0-9a-f]) || ! -r $__sbx_stdin ]]; then
+    if [[ $__sbx_cell != +([0-9]) || $__sbx_token != +([0-9a-f]) ]]; then
       __sbx_write '{"type":"refused","reason":"a request that makes no sense"}'
       builtin continue
     fi

@@ -12,7 +12,7 @@ import sys
 import traceback
 import types
 from _json import encode_basestring, scanstring
-from _signal import SIG_DFL, SIGINT
+from _signal import SIG_DFL, SIG_IGN, SIGINT, SIGKILL
 from _signal import signal as _signal
 from _thread import RLock
 from _thread import get_ident as _get_ident
@@ -22,6 +22,7 @@ MOST_FRAME = 16 << 20
 MOST_OUTPUTS = 1000      # of a cell
 MOST_BYTES = 48 << 20    # of their forms
 MOST_REMEMBERED = 1000   # values in Out, texts in In
+FORKS_MS = 300           # which an interrupted cell's forks have
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP_LEVEL_AWAIT = getattr(ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0)
 FUTURE = 0
@@ -137,6 +138,19 @@ class Channel:
             raise Broken
         return body
 
+    def receive(self):
+        """A descriptor, which comes with a byte of its own."""
+        import _socket
+        channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, self.descriptor)
+        try:
+            _, passed, _, _ = channel.recvmsg(1, _socket.CMSG_SPACE(4), _socket.MSG_CMSG_CLOEXEC)
+        finally:
+            channel.detach()
+            os.set_blocking(self.descriptor, True)  # socket.setdefaulttimeout() of a cell is for new sockets
+        if not passed:
+            raise Broken
+        return int.from_bytes(passed[0][2][:4], sys.byteorder)
+
     def write(self, message):
         body = encode(message).encode("utf-8")
         if len(body) > MOST_FRAME:
@@ -192,6 +206,7 @@ class Session:
         self.acknowledge = False
         self.interruptible = self.interrupted = False
         self.getpass_before = None
+        self.lifeline = None           # a pipe that the cell's forks hold open
         self.show = ""                 # what a program of its own writes where it displays: "text", "marks"
         self.loop = self.task = None   # its event loop; the cell that awaits in it
         self.cancelled = False         # by an interrupt
@@ -231,7 +246,7 @@ class Session:
                     delattr(sys, name)
         self.saved = {number: os.dup(number) for number in (1, 2)}
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self.forked)
+            os.register_at_fork(before=self.before_fork, after_in_child=self.forked)
         else:  # Python 3.6
             os.fork = self.forking(os.fork)
         watch.install(self)
@@ -259,11 +274,43 @@ class Session:
 
     def forking(self, fork):
         def wrapper():
+            self.before_fork()
             pid = fork()
             if pid == 0:
                 self.forked()
             return pid
         return wrapper
+
+    def before_fork(self):
+        if self.lifeline is None and self.cell is not None and not self.once and _getpid() == self.channel.owner:
+            try:
+                self.lifeline = os.pipe()  # close-on-exec: programs do not hold it
+            except OSError:
+                pass
+
+    def end_forks(self, interrupted):
+        """The cell is over. Forks that it left go on in the background. An interrupt is meant for them, too: they get a moment
+        to end, so that what they say of it stands in this cell and not in the next one, and are then killed."""
+        if self.lifeline is None:
+            return
+        (reader, writer), self.lifeline = self.lifeline, None
+        os.close(writer)
+        if interrupted:
+            import select
+            end = select.poll()
+            end.register(reader, 0)  # POLLHUP alone: nobody holds it
+            if not end.poll(FORKS_MS):
+                self.kill_holders(os.readlink("/proc/self/fd/%d" % reader))
+                end.poll(FORKS_MS)
+        os.close(reader)
+
+    def kill_holders(self, pipe):
+        for pid in [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != _getpid()]:
+            try:
+                if any(os.readlink("/proc/%d/fd/%s" % (pid, number)) == pipe for number in os.listdir("/proc/%d/fd" % pid)):
+                    os.kill(pid, SIGKILL)
+            except OSError:
+                pass
 
     def forked(self):
         """In the child of a fork."""
@@ -273,6 +320,15 @@ class Session:
             except OSError:
                 pass
         self.channel.owner = 0
+
+    def forget_interrupts(self):
+        """Those that have come are for no cell any more: ignoring them for an instant takes away what is pending."""
+        for action in (SIG_IGN, SIG_IGN, self.on_interrupt):
+            try:
+                _signal(SIGINT, action)
+            except BaseException:  # of a handler that the cell has set, and once more then
+                pass
+        self.interrupted = False
 
     def on_interrupt(self, _number, frame):
         if not self.interruptible:
@@ -315,7 +371,6 @@ class Session:
                 self.stream(number, name)
         if sys.getrecursionlimit() < 300:
             sys.setrecursionlimit(1000)
-        _signal(SIGINT, self.on_interrupt)
 
     # ---- frames -----------------------------------------------------------------------------------------------------
 
@@ -682,13 +737,14 @@ class Session:
             self.new_randomness()
         self.seq = self.dropped = self.bytes = 0
         self.cell, self.token, self.acknowledge = cell, token, acknowledge
-        self.interrupted = False
+        self.forget_interrupts()
         try:
             done = self.whole_cell(source, stdin, store)
         except BaseException:  # ours, or a cell that has broken the interpreter below us
             done = {"status": "error", "exit_code": 1, "error": self.error_of(*_exc_info())}
         if _getpid() != self.channel.owner:
             self.end_of_child(done)
+        self.forget_interrupts()
         self.flush()
         self.send("done", execution_count=self.count, dropped=self.dropped, **done)
         self.cell = None
@@ -708,6 +764,10 @@ class Session:
             if done["status"] == "ok" and plots["status"] == "interrupted":
                 done = plots
             self.close_stdin()
+            try:
+                self.end_forks(done["status"] == "interrupted")
+            except (ImportError, OSError):
+                pass
         return done
 
     def run_cell(self, source, name, store):
@@ -741,7 +801,7 @@ class Session:
     def end_of_child(self, done):
         """A child of a fork has come to the end of the cell: it ends as a program would, and says nothing."""
         try:
-            if done["status"] in ("error", "interrupted"):
+            if done["status"] == "error":  # of an interrupt the interpreter tells, once
                 sys.stderr.write(done["error"]["traceback"])
         except Exception:
             pass
@@ -765,17 +825,13 @@ class Session:
 
     # ---- stdin ------------------------------------------------------------------------------------------------------
 
-    def open_stdin(self, path):
-        self.has_stdin = path is not None
-        try:
-            source = os.open(path if path is not None else os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            self.has_stdin = False
+    def open_stdin(self, source):
+        self.has_stdin = source is not None
+        if source is None:
             try:
-                sys.stderr.write("the stdin of this cell cannot be opened: %s\n" % error)
-            except Exception:
-                pass
-            return
+                source = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError:
+                return
         if source != 0:
             _dup2(source, 0)
             os.close(source)
@@ -868,8 +924,9 @@ class Session:
 
     def on_execute(self, request, code):
         cell, token, stdin = request["cell"], request["token"], request.get("stdin")
-        if type(cell) is not int or type(token) is not str or len(token) != 32 or not isinstance(stdin, (str, type(None))):
+        if type(cell) is not int or type(token) is not str or len(token) != 32 or stdin not in (None, True):
             raise ValueError
+        stdin = self.channel.receive() if stdin else None
         try:
             source = code.decode("utf-8")
         except UnicodeDecodeError:
@@ -916,7 +973,7 @@ def main(options, arguments, load):
     done, failed = preload(options["--preload"])
     session.take_over(watch)
     channel.write({"type": "ready", "protocol": PROTOCOL, "language": "python", "version": "%d.%d.%d" % sys.version_info[:3],
-                   "pid": os.getpid(), "features": ["execute", "complete", "inspect", "variables", "display"]
+                   "pid": os.getpid(), "features": ["execute", "complete", "inspect", "variables", "display", "descriptor"]
                    + (["await"] if TOP_LEVEL_AWAIT else []), "preloaded": done, "preload_failed": failed})
     try:
         session.serve()
