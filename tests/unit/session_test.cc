@@ -387,8 +387,8 @@ TEST_CASE("a directory that others may enter is refused") {
 }
 
 TEST_CASE("names of sessions") {
-  for (const char* name : {"a", "work", "Work-1.x_y"}) CHECK(SessionPlace::check_name(name).ok());
-  for (const char* name : {"", "1", "-a", "a b", "a/b", "..", "a:b", "\x1b", "abcdefabcdefabcd"}) CHECK(!SessionPlace::check_name(name).ok());
+  for (const char* name : {"a", "work", "Work-1.x_y", "abc", "Cafe", "cafe-1", "abcdefabcdefabcdef"}) CHECK(SessionPlace::check_name(name).ok());
+  for (const char* name : {"", "1", "-a", "a b", "a/b", "..", "a:b", "\x1b", "abcdefabcdefabcd", "cafe", "1234", "deadbeef"}) CHECK(!SessionPlace::check_name(name).ok());
 }
 
 // ---- archives -------------------------------------------------------------------------------------------------------
