@@ -2,13 +2,14 @@
 import json
 import os
 import pty
+import select
 import signal
 import socket
 import struct
 import subprocess
 import tarfile
 
-from harness import alive, case, process_tree
+from harness import TIME_FACTOR, alive, case, process_tree
 
 GONE = "the session has no process left"
 
@@ -22,6 +23,8 @@ class Session:
         t.base_env["XDG_RUNTIME_DIR"] = runtime
         self.place = os.path.join(runtime, "sbx", "sessions")
         t.at_end(lambda: t.sbx("session", "stop", "--all", timeout=20))
+        if TIME_FACTOR != 1 and "--time" not in flags:
+            flags += ("--time", t.slow("60s"))
         self.started = t.sbx("session", "start", "--lang", lang, "--name", name, *flags)
         t.expect(self.started)
         self.id = self.started.text.strip()
@@ -217,6 +220,8 @@ class Person:
         os.close(child)
 
     def read(self):
+        if not select.select([self.terminal], [], [], self.t.slow(20))[0]:
+            raise AssertionError("nothing more comes")
         try:
             return os.read(self.terminal, 4096)
         except OSError:
