@@ -13,7 +13,6 @@ import json
 import os
 import pathlib
 import re
-import shlex
 import shutil
 import sys
 import tempfile
@@ -27,7 +26,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "integration"))
 sys.path.insert(1, str(pathlib.Path(__file__).resolve().parent / "escape"))
 import escape  # noqa: E402
 import harness  # noqa: E402
-from harness import Case, Completed, Context, Failure, Skip  # noqa: E402
+from harness import Case, Context, Failure, Skip  # noqa: E402
 
 
 # ---- directory cases ----------------------------------------------------------------------------------------

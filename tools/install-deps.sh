@@ -189,7 +189,7 @@ for step; do
     test) everything_tested ;;
     languages) languages ;;
     more-languages) more_languages ;;
-    lint) build; need clang-tidy command clang-tidy clang-tidy-14 ;;
+    lint) build; need clang-tidy command clang-tidy clang-tidy-14; need pyflakes3 command pyflakes3 ;;
     fuzz) build; need clang command clang ;;
     cross) cross ;;
     guest) guest ;;

@@ -435,6 +435,10 @@ const std::string& target_of(const FsOp& op) {
   return std::visit([](const auto& each) -> const std::string& { return each.target; }, op);
 }
 
+std::string& target_of(FsOp& op) {
+  return std::visit([](auto& each) -> std::string& { return each.target; }, op);
+}
+
 std::string origin_of(const FsOp& op, const std::string& otherwise) {
   if (const auto* bind = std::get_if<BindOp>(&op)) return bind->origin;
   if (const auto* overlay = std::get_if<OverlayOp>(&op)) return overlay->origin;
@@ -460,17 +464,37 @@ Status check_source(const FsOp& op, const HostFacts& facts) {
   return {};
 }
 
-// A mount that a policy or --mount asks for; the places that sbx itself makes are not for others.
-Status check_user_mount(const FsOp& op, const std::string& layer_name, const HostFacts& facts,
-                        const ResolveInput& input) {
-  const std::string origin = origin_of(op, layer_name);
+// The places that sbx itself makes are not for others.
+Status check_place(const FsOp& op, const std::string& origin) {
   const std::string& target = target_of(op);
-  SBX_TRY(check_target(target, origin));
   for (const char* place : {"/proc", "/sys", "/dev", "/run/sbx"})
     if (path_is_under(target, place))
       return refuse(origin, "nothing can be mounted at " + quoted(target) + ": " + place + " belongs to the sandbox")
           .with_hint("choose another place inside, for example /data");
+  return {};
+}
+
+// A mount that a policy asks for.
+Status check_user_mount(const FsOp& op, const std::string& layer_name, const HostFacts& facts,
+                        const ResolveInput& input) {
+  const std::string origin = origin_of(op, layer_name);
+  SBX_TRY(check_target(target_of(op), origin));
+  SBX_TRY(check_place(op, origin));
   return input.allow_sensitive_mount ? Status{} : check_source(op, facts);
+}
+
+// A place below a link of the view is the place that the link leads to, since nothing is created through links. True: it is such.
+bool follow_links(FsOp& op, std::span<const FsOp> view) {
+  std::string& target = target_of(op);
+  bool followed = false;
+  for (const FsOp& made : view) {
+    const auto* link = std::get_if<SymlinkOp>(&made);
+    if (link == nullptr || target == link->target || !path_is_under(target, link->target)) continue;
+    const std::string leads_to = link->text.starts_with('/') ? link->text : join_path(dir_name(link->target), link->text);
+    target = normalize_path(leads_to + target.substr(link->target.size()));
+    followed = true;
+  }
+  return followed;
 }
 
 // The view that sbx makes: the manifest, what it writes itself, and what the layers add.
@@ -489,14 +513,15 @@ Status fill_own_view(std::span<const PolicyLayer> layers, const HostFacts& facts
   spec.fs.push_back(SymlinkOp{"/var/run", "/run"});
 
   for (const PolicyLayer& layer : layers) {
-    for (const FsOp& op : layer.mounts) {
+    for (FsOp op : layer.mounts) {
+      follow_links(op, spec.fs);
       SBX_TRY(check_user_mount(op, layer.name, facts, input));
       // A file of ours (/etc/passwd …) gives way to the policy's.
       const auto ours = std::find_if(spec.fs.begin(), spec.fs.end(), [&](const FsOp& other) {
         return std::holds_alternative<FileOp>(op) && std::holds_alternative<FileOp>(other) && target_of(other) == target_of(op);
       });
-      if (ours != spec.fs.end()) *ours = op;
-      else spec.fs.push_back(op);
+      if (ours != spec.fs.end()) *ours = std::move(op);
+      else spec.fs.push_back(std::move(op));
     }
   }
   return {};
@@ -537,9 +562,10 @@ Status fill_files(std::span<const PolicyLayer> layers, const HostFacts& facts, R
   } else {
     SBX_TRY(fill_own_view(layers, facts, input, proc, spec));
   }
-  for (const FsOp& op : input.extra) {
+  for (FsOp& op : input.extra) {
     SBX_TRY(check_target(target_of(op), origin_of(op, "")));
-    spec.fs.push_back(op);
+    if (!whole_view && follow_links(op, spec.fs)) SBX_TRY(check_place(op, origin_of(op, "")));
+    spec.fs.push_back(std::move(op));
   }
 
   // /dev: null, full and the terminals; /proc: a thread's own name and settings. Their own permissions do the rest.

@@ -223,7 +223,7 @@ std::vector<Probe> make_table() {
       {"time", kLimits, "run longer than allowed", "limit of time", "a second where 300 ms are allowed", Safety::sandbox_only,
        {{"1 s", "", much_time}}, "", {}, {{"with --time 20s", more_time, nullptr, true}}, "", little_time},
       {"raise-limits", kLimits, "raise one's priority and limits, leave a core file", "no capability of the host; limits soft and hard", kOwn, anywhere,
-       {{"nice -5", "", raise_priority}, {"real time", "", real_time}, {"open files", "", raise_files}, {"core file", "", core_file}},
+       {{"nice -20", "", raise_priority}, {"real time", "", real_time}, {"open files", "", raise_files}, {"core file", "", core_file}},
        "", {{EPERM, "capability and hard limits, EPERM"}, {EACCES, "capability, EACCES"}}, {}, "only root of the host may"},
   };
   // clang-format on

@@ -13,7 +13,6 @@ import os
 import pathlib
 import re
 import selectors
-import shutil
 import signal
 import subprocess
 import sys

@@ -1,5 +1,7 @@
 # How many processes there can be at once, the program itself among them; they sleep and are ended.
-import os, signal, sys, time
+import os
+import signal
+import time
 pids = []
 try:
     while len(pids) < 5000:

@@ -1,5 +1,5 @@
 # Writes until the disk is full, in one file of 32 MiB after another; says the errno and how much went in.
-import os, sys
+import sys
 place, total, n = sys.argv[1], 0, 0
 try:
     while total < 4 << 30:

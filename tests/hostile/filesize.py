@@ -1,5 +1,4 @@
 # One file beyond the file size limit; SIGXFSZ is ignored by Python, so the errno is seen.
-import os
 total = 0
 try:
     with open("/tmp/big", "wb", buffering=0) as file:

@@ -1,5 +1,6 @@
 # Every process forks for ever; those that cannot, wait. Prints how many the first one made before it was refused.
-import os, sys, time
+import os
+import time
 made = 0
 first = os.getpid()
 end = time.time() + 200

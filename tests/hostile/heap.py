@@ -1,5 +1,4 @@
 # Memory by heap: takes and touches memory until something stops it. Bounded at 8 GiB, should nothing do.
-import sys
 print("started", flush=True)
 blocks = []
 for _ in range(8 * 64):

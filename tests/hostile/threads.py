@@ -1,5 +1,5 @@
 # As many threads as there can be.
-import threading, time
+import threading
 made = 0
 threading.stack_size(65536)
 stop = threading.Event()
@@ -7,6 +7,6 @@ try:
     while made < 5000:
         threading.Thread(target=stop.wait, daemon=True).start()
         made += 1
-except RuntimeError as error:
+except RuntimeError:
     print("refused after", made, flush=True)
 stop.set()

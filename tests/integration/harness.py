@@ -5,8 +5,6 @@ Only the standard library of Python 3.9. The driver itself may run as root; sbx 
 test, never the driver's own by accident.
 """
 
-import ctypes
-import ctypes.util
 import difflib
 import functools
 import json
@@ -18,7 +16,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent

@@ -3,8 +3,6 @@
 import os
 import re
 import shutil
-import stat
-import subprocess
 
 import harness
 from harness import Skip, case

@@ -1,6 +1,6 @@
 """Each limit with a program that attacks it (tests/hostile), and what is then reported."""
 
-from harness import Skip, case
+from harness import case
 
 # A payload writes such text; it never decides about the verdict.
 
@@ -228,7 +228,7 @@ def disk_memory(t):
 def units(t):
     for text, mib in (("67108864", 64), ("64M", 64), ("65536K", 64), ("0.0625G", 64), ("64MiB", 64)):
         done = hostile(t, "disk", "--disk", text, args=("/tmp",))
-        t.match(done.text, rf"^errno 28 MiB (6[0-4])$", f"--disk {text}")
+        t.match(done.text, r"^errno 28 MiB (6[0-4])$", f"--disk {text}")
     for text in ("1", "1s", "1000ms", "1.0s", "0.5s"):
         done = t.python("import time; time.sleep(9)", "--time", text)
         t.expect(done, status=124)

@@ -4,7 +4,7 @@ import os
 import pathlib
 import stat
 
-from harness import Failure, Skip, case
+from harness import Skip, case
 
 
 def owner_is_callers(t, path):
@@ -25,6 +25,14 @@ def same_path(t):
 def elsewhere(t):
     t.file("share/a.txt", "content")
     t.expect(t.shell("cat /data/a.txt /one", "--mount", "share:/data", "--mount", "share/a.txt:/one"), out="contentcontent")
+
+
+@case("a place below /var/tmp, /var/run or another link of the view is the one that the link leads to")
+def below_a_link(t):
+    t.file("share/a.txt", "content")
+    t.expect(t.shell("cat /tmp/x/y/a.txt /var/tmp/x/y/a.txt /run/z",
+                     "--mount", "share:/var/tmp/x/y", "--mount", "share/a.txt:/var/run/z"), out="content" * 3)
+    t.expect(t.shell("echo ran", "--mount", "share:/var/run/sbx/x"), status=2, out="", err="/run/sbx belongs to the sandbox")
 
 
 @case("--mount SRC:DST:rw writes through; the files come back as the caller's own")

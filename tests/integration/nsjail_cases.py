@@ -475,7 +475,6 @@ def disable_tsc(t):
 
 @case("the network is empty but for lo, which is up unless iface_no_lo; clone_newnet: false is the host's")
 def network(t):
-    code = "cat /proc/net/dev | tail -n +3 | cut -d: -f1 | tr -d ' '; cat /sys/class/net/lo/flags 2>/dev/null"
     t.expect(host(t, "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '"), out="lo\n")
     up = "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen(); socket.create_connection(s.getsockname(), 2); print('up')"
     run = lambda *flags: nsjail(t, "-Q", "-c", "/", *flags, "--", "/usr/bin/python3", "-c", up)

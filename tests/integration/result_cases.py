@@ -5,7 +5,6 @@ import hashlib
 import importlib.util
 import json
 import os
-import pathlib
 import stat
 
 import harness
@@ -165,8 +164,8 @@ def copied_failed(t):
 def destination_swapped(t):
     t.file("proj/keep", "")
     t.file("victim/keep", "")
-    done = t.shell("mv out gone; ln -s ../victim out; echo planted > authorized_keys", "--workspace", ".:rw",
-                   "--artifacts", "out", cwd=t.dir / "proj")
+    t.shell("mv out gone; ln -s ../victim out; echo planted > authorized_keys", "--workspace", ".:rw",
+            "--artifacts", "out", cwd=t.dir / "proj")
     t.equal([path.name for path in (t.dir / "victim").iterdir()], ["keep"], "the place that the link leads to")
     t.equal((t.dir / "proj/gone/authorized_keys").read_text(), "planted\n")
     t.file("plain", "x")

@@ -1,6 +1,6 @@
 """Parsing, choice of the language, sources of the program, places: design section 4, first paragraphs."""
 
-from harness import Skip, case
+from harness import case
 
 SHOW = "import sys; print(sys.argv[1:])\n"
 

@@ -91,7 +91,7 @@ def broken(t):
 def silent(t):
     # write(2) is refused: the program inside says nothing at all.
     policy = t.file("mute.toml", '[seccomp]\ndeny = ["write"]\n')
-    done = t.expect(t.sbx("selftest", "--policy", policy, "-k", "keyrings"), status=125, out="", err="^sbx: no sandbox can be had: the program inside failed")
+    t.expect(t.sbx("selftest", "--policy", policy, "-k", "keyrings"), status=125, out="", err="^sbx: no sandbox can be had: the program inside failed")
 
 
 @case("-k chooses by name and category, --list names all and tries nothing", seconds=60)

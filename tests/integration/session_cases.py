@@ -892,7 +892,7 @@ def completion(t):
 
 @case("attach reads cells and shows what they give", needs="python")
 def attach(t):
-    s = Session(t)
+    Session(t)
     t.expect(t.sbx("session", "attach", "s", stdin=b"x = 20\nfor i in range(2):\n  print(i)\n\nx + 22\n"), out="0\n1\n42\n")
 
 

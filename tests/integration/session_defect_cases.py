@@ -111,7 +111,7 @@ def future_import(t):
 
 
 def empty_and_dotted(t):
-    s = Session(t)
+    Session(t)
     empty, dotted = t.file("empty", ""), t.file("a..b", "dots")
     t.expect(t.sbx("cp", empty, "s:"))
     t.expect(t.sbx("cp", dotted, "s:"))
@@ -200,7 +200,7 @@ def bytes_exact(t):
 
 def no_shadowing(t):
     code = t.file("code.py", "import code, random\nprint(hasattr(code, 'InteractiveConsole'))\n'v'")
-    s = Session(t)
+    Session(t)
     t.expect(t.sbx("session", "run", "s", code), out="True\n'v'\n")
 
 

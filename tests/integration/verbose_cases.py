@@ -4,7 +4,6 @@ of the program appears."""
 import collections
 import re
 
-import harness
 from harness import case
 from stream_cases import Terminal
 

@@ -1,12 +1,11 @@
 """Verdict and exit status come from kernel facts only; a payload can say what it likes."""
 
 import json
-import os
 import signal
 import subprocess
 import time
 
-from harness import TIME_FACTOR, Skip, case
+from harness import TIME_FACTOR, case
 
 
 @case("the payload's exit status is passed on, all of 0 to 255")

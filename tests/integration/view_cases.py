@@ -2,7 +2,6 @@
 
 import os
 import socket
-import threading
 
 from harness import Skip, case
 

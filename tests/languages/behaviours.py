@@ -19,7 +19,6 @@ docs/languages.md.
 
 import argparse
 import hashlib
-import json
 import os
 import pathlib
 import re

@@ -7,6 +7,7 @@
 
 A mark in the table is a case that `make test-languages` runs as root and as a user, and that may not be skipped.
 """
+import importlib.util
 import pathlib
 import sys
 
@@ -97,9 +98,7 @@ def self_test():
 
 
 def main():
-    try:
-        import tomllib  # noqa: F401
-    except ImportError:
+    if not importlib.util.find_spec("tomllib"):
         print("skipped: this needs Python 3.11")
         return 0
     if sys.argv[1:] == ["--self-test"]:

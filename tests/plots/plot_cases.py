@@ -7,7 +7,6 @@ import hashlib
 import importlib.util
 import json
 import os
-import pathlib
 import struct
 import subprocess
 

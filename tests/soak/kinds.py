@@ -366,7 +366,7 @@ def _life(place):
     else:
         os.kill(pid, signal.SIGKILL)
     end = time.monotonic() + 20 * harness.TIME_FACTOR
-    while any(map(alive, processes)) and time.monotonic() < end:
+    while any(map(harness.alive, processes)) and time.monotonic() < end:
         time.sleep(0.02)
     left = [pid for pid in processes if harness.alive(pid)]
     return problems + ([f"processes left: {left}"] if left else [])

@@ -147,6 +147,7 @@ class Owner:
         log = self.base / "listener.log"
         server = self.start([binary, "nsjail", "-Ml", "--port", "0", "--bindhost", "127.0.0.1", "-t", "600", "--log", log, "-E", f"LEAK_MARKER={self.marker}", "-c", "/", "--",
                              "/bin/cat"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.servers.append(server)
         end = time.monotonic() + 20 * harness.TIME_FACTOR
         while not self.listener:
             found = re.search(rb"Listening on \[.*\]:(\d+)", counting.text_of(log))
@@ -156,7 +157,7 @@ class Owner:
             time.sleep(0.02)
         again = self.start([binary, "nsjail", "-Mr", "-Q", "-E", f"LEAK_MARKER={self.marker}", "-c", "/", "--", "/bin/sleep", f"{0.5 * harness.TIME_FACTOR:g}"],
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.servers = [server, again]
+        self.servers.append(again)
         self.lasting[server.pid], self.lasting[again.pid] = "nsjail, listening", "nsjail, again and again"
 
     def session_entries(self):
@@ -390,16 +391,16 @@ class Soak:
 
     def run(self):
         options = self.options
-        for owner in self.owners:
-            owner.begin_lasting(str(self.binary), self.host.words >= {"python"})
         pool = concurrent.futures.ThreadPoolExecutor(options.at_once)
-        list(pool.map(time.sleep, [0.05] * options.at_once))  # its threads are there before the first count
-        self.warm_up(pool)
-        before = self.count()
-        window = options.window or max(25, min(500, options.runs // 12))
-        began, done = time.monotonic(), 0
-        leaks = []
+        done, leaks, began = 0, [], time.monotonic()
         try:
+            for owner in self.owners:
+                owner.begin_lasting(str(self.binary), self.host.words >= {"python"})
+            list(pool.map(time.sleep, [0.05] * options.at_once))  # its threads are there before the first count
+            self.warm_up(pool)
+            before = self.count()
+            window = options.window or max(25, min(500, options.runs // 12))
+            began = time.monotonic()
             while done < options.runs and not (options.seconds and time.monotonic() - began > options.seconds):
                 size = min(window, options.runs - done)
                 from_ = time.monotonic()

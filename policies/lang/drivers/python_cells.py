@@ -91,12 +91,11 @@ def decode(text):
             raise ValueError("neither , nor }")
 
 
-def in_loop(codes, space):
-    raise SyntaxError("top-level await needs Python 3.8")
-
-
-if TOP_LEVEL_AWAIT:
-    async def in_loop(codes, space):  # noqa: F811
+if not TOP_LEVEL_AWAIT:
+    def in_loop(codes, space):
+        raise SyntaxError("top-level await needs Python 3.8")
+else:
+    async def in_loop(codes, space):
         value = None
         for code in codes:
             value = _eval(code, space)

@@ -119,7 +119,7 @@ def prepare(target, folders=None):
         return
     try:
         os.environ["MPLCONFIGDIR"] = os.path.join(target, "matplotlib")
-        import matplotlib.font_manager
+        __import__("matplotlib.font_manager")
     except Exception:
         pass  # not installed
 

@@ -6,7 +6,7 @@ from escape import Attack, Control
 def run(t):
     canary = t.file("home/canary", "CANARY")
     script = "#!/bin/sh\n{ grep -E '^(Seccomp|NoNewPrivs|CapEff)' /proc/self/status; cat %s; echo x > /box/planted; /opt/probe each keyctl 'connect 8.8.8.8 53' 'unshare 0x10000000'; } >&2\nexec \"$@\"\n" % canary
-    tool = t.file("tools/wrap", script, 0o755)
+    t.file("tools/wrap", script, 0o755)
     t.mkdir("proj")
     source = t.file("proj/main.cpp", "int main() { return 7; }\n")
     done = t.sbx("run", "--workspace", "proj", "--mount", f"{t.dir}/tools:/opt/tools", "--mount", f"{t.probe}:/opt/probe",

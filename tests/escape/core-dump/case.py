@@ -16,7 +16,7 @@ def run(t):
     bare = t.run(["/bin/sh", "-c", f"ulimit -c unlimited; exec {t.probe} raise 6"], cwd=t.dir / "share")
     cores = [p.name for p in (t.dir / "share").glob("core*")]
     t.true(bare.status == 134 and cores, "the control: no core file outside either")
-    return "no core, both limits are 1", f"outside, with ulimit -c unlimited: a core file"
+    return "no core, both limits are 1", "outside, with ulimit -c unlimited: a core file"
 
 
 CASE = Attack("have the kernel write a core file, or start the host's core helper as root", "78, 32", "RLIMIT_CORE of 1, soft and hard", run=run,

@@ -1,5 +1,4 @@
 import json
-import os
 
 from escape import Attack, Control
 

@@ -1,7 +1,7 @@
 import os
 import socket
 
-from escape import Attack, Control, REFUSED
+from escape import Attack, Control
 
 
 def run(t):
