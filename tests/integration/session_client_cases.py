@@ -341,7 +341,7 @@ HOLES = (f"f = open('s/holes', 'wb'); f.truncate({TERABYTE})\n"
          f"for at in (8192, 1 << 33, {TERABYTE} - 4096): f.seek(at); f.write(b'data' * 1024)\nf.close()\n"
          "f = open('s/pieces', 'wb')\nfor i in range(100): f.seek(i * 65536 + 4096); f.write(b'%04d' % i)\nf.truncate(100 * 65536); f.close()\n"
          f"open('s/empty', 'w').truncate({TERABYTE})")
-LOOK = (f"import os\nprint([(n, os.stat('s/' + n).st_size, os.stat('s/' + n).st_blocks < 2000) for n in sorted(os.listdir('s'))])")
+LOOK = ("import os\nprint([(n, os.stat('s/' + n).st_size, os.stat('s/' + n).st_blocks < 2000) for n in sorted(os.listdir('s'))])")
 
 
 def check_holes(t, folder):
