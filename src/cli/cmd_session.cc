@@ -11,7 +11,6 @@
 #include "base/sys.h"
 #include "base/text.h"
 #include "cli/output.h"
-#include "cli/session_archive.h"
 #include "cli/session_client.h"
 
 namespace sbx::cli {
@@ -177,8 +176,6 @@ int do_gc(const std::vector<std::string>&, const VerbOptions&) {
   if (!left.ok()) return fail_usage("session gc", left.error());
   return print_or_fail(std::to_string(reaped) + " dead, " + std::to_string(left.value().size()) + " alive\n");
 }
-int do_save(const std::vector<std::string>& words, const VerbOptions&) { return save_session(words[0], words[1]); }
-int do_restore(const std::vector<std::string>& words, const VerbOptions&) { return restore_session(words[0], words[1]); }
 
 constexpr Verb kOwn[] = {
     {"session ls", "usage: sbx session ls [--json]", "The sessions of yours that live.", "sbx session ls", true, false, 0, 0, do_list},
@@ -196,11 +193,6 @@ constexpr Verb kOwn[] = {
     {"session rm", "usage: sbx session rm ID... | --all", "The same as stop: a session that has ended leaves nothing behind.", "sbx session rm --all", false, true, 0, SIZE_MAX, do_stop},
     {"session gc", "usage: sbx session gc", "Takes away what sessions left whose supervisor was killed. Every other session command does so as well.",
      "sbx session gc", false, false, 0, 0, do_gc},
-    {"session save", "usage: sbx session save ID FILE", "Writes the files of the session's working directory to FILE, a tar archive. Variables are not in it.",
-     "sbx session save work work.tar", false, false, 2, 2, do_save},
-    {"session restore", "usage: sbx session restore ID FILE",
-     "Puts the files of an archive that save made into the working directory of a session. Variables are not restored.",
-     "sbx session restore work work.tar", false, false, 2, 2, do_restore},
 };
 
 template <size_t kIndex>
@@ -221,8 +213,7 @@ int own_command(const Invocation& invocation) {
     return fail_usage(verb.name, Error(ErrorKind::usage, std::string("sbx ") + verb.name + " takes no argument '" + printable(words.value()[verb.most]) + "'"));
   }
   if (words.value().size() < verb.least) {
-    return fail_usage(verb.name, words.value().empty() ? Error(ErrorKind::usage, "which session?").with_hint("give an id or a name; sbx session ls lists them")
-                                                       : Error(ErrorKind::usage, "which file?").with_hint(verb.example));
+    return fail_usage(verb.name, Error(ErrorKind::usage, "which session?").with_hint("give an id or a name; sbx session ls lists them"));
   }
   return verb.run(words.value(), seen);
 }
@@ -241,8 +232,8 @@ constexpr Command kVerbs[] = {
     {"session stop", "end it", own_command<5>, own_page<5>},
     {"session rm", "the same", own_command<6>, own_page<6>},
     {"session gc", "take away what dead ones left", own_command<7>, own_page<7>},
-    {"session save", "its files to an archive", own_command<8>, own_page<8>},
-    {"session restore", "the files of an archive into it", own_command<9>, own_page<9>},
+    {"session save", "its files to an archive", session_save_command, session_save_page},
+    {"session restore", "the files of an archive into it", session_restore_command, session_restore_page},
 };
 constexpr size_t kVerbAt = std::string_view("session ").size();
 

@@ -1,8 +1,12 @@
 // sbx session run, exec, attach: cells and programs in a session that is there.
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
+#include <csignal>
 #include <optional>
 #include <utility>
 
@@ -79,12 +83,15 @@ constexpr char kRunAbout[] =
 constexpr char kExecUsage[] = "usage: sbx session exec [OPTIONS] ID [--] CMD [ARGS...]";
 constexpr char kExecAbout[] =
     "Runs a further program in the sandbox of a session, with the same files, filter and limits, beside its cells.\n"
+    "Options may follow ID as well; they end with -- or CMD, and what stands behind that is the program's.\n"
     "Your stdin is its stdin. Status: as of sbx exec.";
-constexpr char kAttachUsage[] = "usage: sbx session attach ID";
+constexpr char kAttachUsage[] = "usage: sbx session attach [OPTIONS] ID";
 constexpr char kAttachAbout[] =
     "Reads cells from you and shows what they give, until the end of input (Ctrl-D). The session goes on afterwards.\n"
-    "At a terminal, what you type while a cell runs is its stdin.\n"
-    "A cell ends at the end of a line; one that begins with ':' and a blank line after it spans several lines.";
+    "A line is a cell. One that ends with ':' or a backslash, or begins with '@' or '%%', goes on until a blank line.\n"
+    "At a terminal, what you type while a cell runs is its stdin; Ctrl-C interrupts the cell, and at the prompt forgets the line.\n"
+    "SIGTERM and SIGHUP, and Ctrl-C where cells come from a pipe or a file, interrupt the cell and end attach with status 128+N.\n"
+    "Else the status is the last cell's.";
 
 Result<UniqueFd> open_input(const std::string& path, const char* flag) {
   Result<UniqueFd> file = sys::open(path, O_RDONLY | O_NOCTTY);
@@ -159,19 +166,15 @@ Result<std::string> code_of(CellOptions& cell, std::vector<std::string>& words, 
   return text;
 }
 
-// Options may stand before and behind the ID; of a command they end with it.
+// Options may stand before and behind the ID.
 Result<Parsed> parse(const std::vector<Option>& table, std::vector<std::string> words, bool exec, std::string& id) {
   Parsed first = SBX_TRY(parse_options(table, words));
   if (first.rest.empty()) return first;
   id = first.rest[0];
   first.rest.erase(first.rest.begin());
-  if (exec) {
-    if (!first.rest.empty() && first.rest[0] == "--") first.rest.erase(first.rest.begin());
-    return first;
-  }
   Parsed second = SBX_TRY(parse_options(table, first.rest));
-  // FILE may stand before further options: `run ID FILE --json`.
-  if (second.rest.empty() || second.marked) return second;
+  // FILE may stand before further options: `run ID FILE --json`. A command's own words begin with its name.
+  if (exec || second.rest.empty() || second.marked) return second;
   const std::string file = second.rest[0];
   second.rest.erase(second.rest.begin());
   Parsed third = SBX_TRY(parse_options(table, second.rest));
@@ -229,42 +232,98 @@ int run_or_exec(bool exec, const Invocation& invocation) {
   }
   Result<SessionLink> link = open_session(id);
   if (!link.ok()) return fail(name, link.error(), cell, file);
-  const Result<SessionReply> reply = run_at_session(link.value().connection, request, code, input, cell.quiet);
+  CaughtSignals signals;
+  const Result<SessionReply> reply = run_at_session(link.value().connection, request, code, input, cell.quiet, signals);
   if (!reply.ok()) return fail(name, reply.error(), cell, file);
   return deliver(reply.value(), cell, file);
 }
 
-// A line of `ahead`, which was typed while a cell ran, or from the terminal; nullopt at the end of input.
-std::optional<std::string> read_line(std::string& ahead) {
-  if (const size_t end = ahead.find('\n'); end != std::string::npos) {
-    std::string line = ahead.substr(0, end);
-    ahead.erase(0, end + 1);
-    return line;
-  }
-  std::string line = std::exchange(ahead, "");
-  for (char byte; ::read(STDIN_FILENO, &byte, 1) == 1;) {
-    if (byte == '\n') return line;
-    line += byte;
-    if (line.size() > kMaxCode) break;
-  }
-  if (line.empty()) return std::nullopt;
-  return line;
-}
+// What is typed to attach, or piped into it.
+class Typing {
+ public:
+  enum class Got { text, end, nothing };  // nothing: Ctrl-C took it back
 
-// A cell as a person types it: a line, and, where that ends with ':' or begins with '@', what follows until a blank one.
-std::optional<std::string> read_cell(const std::string& prompt, bool terminal, std::string& ahead) {
-  if (terminal) (void)print(prompt + "> ");
-  std::optional<std::string> line = read_line(ahead);
-  if (!line) return std::nullopt;
-  std::string text = *line + "\n";
-  const bool several = trim(*line).ends_with(':') || trim(*line).ends_with('\\') || starts_with(*line, "@") || starts_with(*line, "%%");
-  while (several) {
-    if (terminal) (void)print(std::string(prompt.size(), '.') + "  ");
-    std::optional<std::string> more = read_line(ahead);
-    if (!more || trim(*more).empty()) break;
-    text += *more + "\n";
+  Typing(const std::string& prompt, bool terminal, CaughtSignals& signals) : prompt_(prompt), terminal_(terminal), signals_(signals) {}
+
+  // A cell as a person types it: a line, and, where that asks for more, what follows until a blank one.
+  Got cell(std::string& text) {
+    text.clear();
+    std::string line;
+    if (const Got got = next_line(prompt_ + "> ", line); got != Got::text) return got;
+    text = line + "\n";
+    const bool several = trim(line).ends_with(':') || trim(line).ends_with('\\') || starts_with(line, "@") || starts_with(line, "%%");
+    while (several) {
+      const Got got = next_line(std::string(prompt_.size(), '.') + "  ", line);
+      if (got == Got::nothing || ending() != 0) return got;
+      if (got == Got::end || trim(line).empty()) break;
+      text += line + "\n";
+    }
+    return Got::text;
   }
-  return text;
+
+  // A cell was given it and has not read it.
+  void put_back(std::string_view unread) { ahead_ += unread; }
+
+  // The signal that is to end us; 0: none. At a terminal Ctrl-C concerns a cell, or the line.
+  int ending() const {
+    for (const int signal : {SIGTERM, SIGHUP, SIGQUIT}) {
+      if (signals_.came(signal)) return signal;
+    }
+    return !terminal_ && signals_.came(SIGINT) ? SIGINT : 0;
+  }
+
+ private:
+  Got next_line(const std::string& prompt, std::string& line) {
+    if (terminal_) (void)print(prompt);
+    while (ending() == 0) {
+      if (const size_t end = ahead_.find('\n', searched_); end != std::string::npos || ahead_.size() > kMaxCode) {
+        line = ahead_.substr(0, end);
+        ahead_.erase(0, line.size() + 1);
+        searched_ = 0;
+        return Got::text;
+      }
+      searched_ = ahead_.size();
+      std::array<pollfd, 2> polls{pollfd{STDIN_FILENO, POLLIN, 0}, pollfd{signals_.fd(), POLLIN, 0}};
+      if (::poll(polls.data(), polls.size(), -1) < 0) continue;
+      if (polls[1].revents != 0) {
+        const int signal = signals_.take();
+        if (signal == SIGTSTP) CaughtSignals::let_act(signal);
+        if (signal == SIGCONT && terminal_) (void)print(prompt);  // the terminal has forgotten the line
+        if (signal != SIGINT || !terminal_) continue;
+        forget();
+        (void)print("\n");
+        return Got::nothing;
+      }
+      // No more than the line: what follows in a pipe is another's, should we end.
+      std::array<char, 4096> bytes{};
+      const ssize_t got = ::read(STDIN_FILENO, bytes.data(), terminal_ ? bytes.size() : 1);
+      if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+      if (got > 0) {
+        ahead_.append(bytes.data(), static_cast<size_t>(got));
+        continue;
+      }
+      line = std::exchange(ahead_, "");
+      searched_ = 0;
+      return line.empty() ? Got::end : Got::text;
+    }
+    return Got::end;
+  }
+  void forget() {
+    ahead_.clear();
+    searched_ = 0;
+  }
+
+  std::string prompt_;
+  bool terminal_;
+  CaughtSignals& signals_;
+  std::string ahead_;  // what was read and is no line yet, or was typed while a cell ran
+  size_t searched_ = 0;
+};
+
+std::vector<Option> attach_options(CellOptions& cell) {
+  std::vector<Option> all = options(false, cell);
+  std::erase_if(all, [](const Option& option) { return option.name != "timeout" && option.name != "quiet" && option.name != "help"; });
+  return all;
 }
 
 }  // namespace
@@ -280,9 +339,7 @@ Result<Page> session_exec_page() {
 }
 Result<Page> session_attach_page() {
   CellOptions unused;
-  std::vector<Option> all = options(false, unused);
-  std::erase_if(all, [](const Option& option) { return option.name != "timeout" && option.name != "quiet" && option.name != "help"; });
-  return Page{kAttachUsage, kAttachAbout, std::move(all), {{kProgram, "sbx session attach --timeout 10m work"}, {kOutput, "sbx session attach work"}}, ValueKind::session};
+  return Page{kAttachUsage, kAttachAbout, attach_options(unused), {{kProgram, "sbx session attach --timeout 10m work"}, {kOutput, "sbx session attach work"}}, ValueKind::session};
 }
 
 int session_run_command(const Invocation& invocation) { return run_or_exec(false, invocation); }
@@ -290,35 +347,34 @@ int session_exec_command(const Invocation& invocation) { return run_or_exec(true
 
 int session_attach_command(const Invocation& invocation) {
   CellOptions cell;
-  const Result<Page> page = session_attach_page();
-  if (!page.ok()) return fail_usage("session attach", page.error());
-  std::vector<Option> table = options(false, cell);
-  std::erase_if(table, [](const Option& option) { return option.name != "timeout" && option.name != "quiet" && option.name != "help"; });
-  const Result<std::vector<std::string>> words = parse_options_anywhere(table, invocation.arguments(3));
+  const Result<std::vector<std::string>> words = parse_options_anywhere(attach_options(cell), invocation.arguments(3));
   if (!words.ok()) return fail_usage("session attach", words.error());
   if (cell.help) return show_help(session_attach_page);
   if (words.value().size() != 1) return fail_usage("session attach", Error(ErrorKind::usage, "which session?").with_hint("sbx session attach ID; sbx session ls lists them"));
-  const bool terminal = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1;
-  int status = 0;
-  std::string ahead;
-  for (;;) {
-    Result<SessionLink> link = open_session(words.value()[0]);
+  std::string id, prompt;
+  {
+    const Result<SessionLink> link = open_session(words.value()[0]);
     if (!link.ok()) return fail_usage("session attach", link.error());
-    const std::string& shown = link.value().record.name.empty() ? link.value().record.id.substr(0, 8) : link.value().record.name;
-    const std::optional<std::string> text = read_cell(shown, terminal, ahead);
-    if (!text) break;
-    if (trim(*text).empty()) continue;
-    // While the person typed, the session may have ended.
-    link = open_session(words.value()[0]);
+    id = link.value().record.id;
+    prompt = link.value().record.name.empty() ? id.substr(0, 8) : link.value().record.name;
+  }
+  const bool terminal = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1;
+  CaughtSignals signals;
+  Typing typing(prompt, terminal, signals);
+  std::optional<ResultFile> none;
+  int status = 0;
+  std::string text;
+  for (Typing::Got got; (got = typing.cell(text)) != Typing::Got::end;) {
+    if (got == Typing::Got::nothing || trim(text).empty()) continue;
+    Result<SessionLink> link = open_session(id);
     if (!link.ok()) return fail_usage("session attach", link.error());
     // A person answers what the cell asks. From a pipe come cells, and none is lost to one that reads its stdin.
-    const Result<SessionReply> reply = run_at_session(link.value().connection, request_of("run", cell).set("stdin", terminal), *text, STDIN_FILENO, cell.quiet);
-    if (reply.ok()) ahead += reply.value().unread;
-    std::optional<ResultFile> none;
+    const Result<SessionReply> reply = run_at_session(link.value().connection, request_of("run", cell).set("stdin", terminal), text, STDIN_FILENO, cell.quiet, signals);
+    if (reply.ok()) typing.put_back(reply.value().unread);
     status = reply.ok() ? deliver(reply.value(), cell, none) : fail("session attach", reply.error(), cell, none);
   }
   if (terminal) (void)print("\n");
-  return status;
+  return typing.ending() != 0 ? 128 + typing.ending() : status;
 }
 
 }  // namespace sbx::cli

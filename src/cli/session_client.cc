@@ -33,70 +33,48 @@ ErrorKind kind_of(std::string_view name) {
   return ErrorKind::internal;
 }
 
-// INT, TERM, HUP and QUIT are read from a descriptor while a program of the session runs, so that the terminal gets its echo back
-// and the session hears of it; what the caller ignores (nohup) stays ignored. A reader that goes away is no signal.
-class Signals {
- public:
-  Signals() {
-    struct sigaction ignore {};
-    ignore.sa_handler = SIG_IGN;
-    ::sigaction(SIGPIPE, &ignore, &pipe_before_);
-    sigset_t caught;
-    sigemptyset(&caught);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
-      struct sigaction now {};
-      if (::sigaction(signal, nullptr, &now) != 0 || now.sa_handler != SIG_IGN) sigaddset(&caught, signal);
-    }
-    ::sigprocmask(SIG_BLOCK, &caught, &before_);
-    fd_.reset(::signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK));
-  }
-  Signals(const Signals&) = delete;
-  Signals& operator=(const Signals&) = delete;
-  ~Signals() {
-    ::sigprocmask(SIG_SETMASK, &before_, nullptr);
-    ::sigaction(SIGPIPE, &pipe_before_, nullptr);
-  }
-  int fd() const { return fd_.get(); }
-  bool take() const {
-    signalfd_siginfo info{};
-    return ::read(fd_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info);
-  }
-
- private:
-  sigset_t before_{};
-  struct sigaction pipe_before_ {};
-  UniqueFd fd_;
-};
-
-// The terminal's echo, off for a secret that the program asks for, and back whatever happens.
+// The terminal's echo: off while a program asks for a secret, and back whatever happens. Nothing is done to the terminal of a job in
+// the background, which is another's.
 class Echo {
  public:
-  explicit Echo(int terminal) : terminal_(terminal) {}
+  explicit Echo(int terminal) : terminal_(terminal) {}  // -1: none
   Echo(const Echo&) = delete;
   Echo& operator=(const Echo&) = delete;
-  ~Echo() { set(true); }
-  void set(bool on) {
-    if (on == !before_.has_value()) return;
-    if (on) {
-      (void)::tcsetattr(terminal_, TCSADRAIN, &*before_);
-      before_.reset();
-      return;
-    }
+  ~Echo() { show(); }
+  void hide() {
+    hidden_ = true;
+    take_again();
+  }
+  void show() {
+    hidden_ = false;
+    give_back();
+    before_.reset();
+  }
+  // While we are stopped the terminal is another's, who may change it.
+  void give_back() {
+    if (!before_ || !is_ours()) return;
+    (void)::tcsetattr(terminal_, TCSADRAIN, &*before_);
+    before_.reset();
+  }
+  void take_again() {
     termios now{};
-    if (terminal_ < 0 || ::tcgetpgrp(terminal_) != ::getpgrp() || ::tcgetattr(terminal_, &now) != 0) return;
-    before_ = now;
+    if (!hidden_ || !is_ours() || ::tcgetattr(terminal_, &now) != 0) return;
+    if (!before_) before_ = now;
     now.c_lflag &= ~static_cast<tcflag_t>(ECHO);
     (void)::tcsetattr(terminal_, TCSADRAIN, &now);
   }
 
  private:
+  bool is_ours() const { return terminal_ >= 0 && ::tcgetpgrp(terminal_) == ::getpgrp(); }
   int terminal_;
+  bool hidden_ = false;
   std::optional<termios> before_;
 };
 
 class Exchange {
  public:
-  Exchange(Connection& connection, int stdin_fd, bool quiet) : connection_(connection), stdin_(stdin_fd), quiet_(quiet), echo_(stdin_fd) {}
+  Exchange(Connection& connection, int stdin_fd, bool quiet, CaughtSignals& signals)
+      : connection_(connection), stdin_(stdin_fd), quiet_(quiet), echo_(stdin_fd), signals_(signals) {}
 
   std::string result, unread;  // as they came
 
@@ -107,7 +85,8 @@ class Exchange {
       polls[1] = {signals_.fd(), POLLIN, 0};
       polls[2] = {wants_input_ ? stdin_ : -1, POLLIN, 0};
       if (::poll(polls.data(), polls.size(), -1) < 0 && errno != EINTR) return Error::from_errno(errno, "wait for the session");
-      if (polls[1].revents != 0) interrupt();
+      if (polls[1].revents != 0) take_signals();
+      if (endings_ > 2) return Error(ErrorKind::system, "the session did not answer").with_hint("sbx session stop ends it");
       if (polls[2].revents != 0) read_input();
       flush();
       if (polls[0].revents == 0) continue;
@@ -137,8 +116,19 @@ class Exchange {
   }
 
  private:
-  void interrupt() {
-    while (signals_.take()) to_send_ += session::encode(Kind::interrupt, "");
+  void take_signals() {
+    while (const int signal = signals_.take()) {
+      if (signal == SIGTSTP) {
+        echo_.give_back();
+        CaughtSignals::let_act(signal);
+        echo_.take_again();
+      } else if (signal == SIGCONT) {
+        echo_.take_again();
+      } else {
+        to_send_ += session::encode(Kind::interrupt, "");
+        if (signal != SIGINT) ++endings_;
+      }
+    }
   }
 
   // One piece, for which the session has asked: so an interrupt never waits behind input that nobody reads.
@@ -168,20 +158,20 @@ class Exchange {
       case Kind::note:
         if (!quiet_) say(message.body);
         return;
-      case Kind::echo: return echo_.set(message.body != "0");
+      case Kind::echo: return message.body == "0" ? echo_.hide() : echo_.show();
       default: return;
     }
   }
 
   // A slow reader must not keep an interrupt from reaching the session.
   void write(int fd, std::string_view bytes, bool& gone) {
-    while (!gone && !bytes.empty()) {
+    while (!gone && !bytes.empty() && endings_ <= 2) {
       std::array<pollfd, 2> polls{};
       polls[0] = {fd, POLLOUT, 0};
       polls[1] = {signals_.fd(), POLLIN, 0};
       (void)::poll(polls.data(), polls.size(), -1);
       if (polls[1].revents != 0) {
-        interrupt();
+        take_signals();
         flush();
       }
       if (polls[0].revents == 0) continue;
@@ -195,12 +185,52 @@ class Exchange {
   int stdin_;
   bool quiet_;
   Echo echo_;
-  Signals signals_;
+  CaughtSignals& signals_;
   std::string to_send_;
+  int endings_ = 0;  // TERM, HUP and QUIT: the second makes the session use force, and we wait for nothing after the third
   bool wants_input_ = false, out_gone_ = false, err_gone_ = false;
 };
 
 }  // namespace
+
+CaughtSignals::CaughtSignals() : CaughtSignals({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT}) {}
+
+CaughtSignals::CaughtSignals(std::initializer_list<int> signals) {
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  ::sigaction(SIGPIPE, &ignore, &pipe_before_);
+  sigemptyset(&came_);
+  sigset_t caught;
+  sigemptyset(&caught);
+  for (const int signal : signals) {
+    struct sigaction now {};
+    if (::sigaction(signal, nullptr, &now) != 0 || now.sa_handler != SIG_IGN) sigaddset(&caught, signal);
+  }
+  ::sigprocmask(SIG_BLOCK, &caught, &before_);
+  fd_.reset(::signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+CaughtSignals::~CaughtSignals() {
+  ::sigaction(SIGPIPE, &pipe_before_, nullptr);
+  ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+}
+
+int CaughtSignals::take() {
+  signalfd_siginfo info{};
+  if (::read(fd_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return 0;
+  const auto signal = static_cast<int>(info.ssi_signo);
+  sigaddset(&came_, signal);
+  return signal;
+}
+
+void CaughtSignals::let_act(int signal) {
+  sigset_t one;
+  sigemptyset(&one);
+  sigaddset(&one, signal);
+  ::raise(signal);
+  ::sigprocmask(SIG_UNBLOCK, &one, nullptr);
+  ::sigprocmask(SIG_BLOCK, &one, nullptr);
+}
 
 Error session_has_ended() {
   return Error(ErrorKind::system, "the session ended meanwhile").with_hint("sbx session ls lists those that live");
@@ -231,11 +261,12 @@ Result<Json> ask_session(Connection& connection, const Json& request) {
   }
 }
 
-Result<SessionReply> run_at_session(Connection& connection, const Json& request, const std::optional<std::string>& code, int stdin_fd, bool quiet) {
+Result<SessionReply> run_at_session(Connection& connection, const Json& request, const std::optional<std::string>& code, int stdin_fd, bool quiet, CaughtSignals& signals) {
   SBX_TRY(connection.send(Kind::request, request.dump()));
   // A session that has refused it already does not listen any more; its answer is there to be read.
   if (code) (void)connection.send(Kind::code, *code);
-  Exchange exchange(connection, stdin_fd, quiet);
+  // Who sends no input has no secret to type: a session that says so all the same is not heard.
+  Exchange exchange(connection, request.at("stdin").boolean() ? stdin_fd : -1, quiet, signals);
   SessionReply answer;
   answer.reply = SBX_TRY(exchange.run());
   if (std::optional<Error> error = error_of(answer.reply)) return std::move(*error);

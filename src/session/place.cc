@@ -20,11 +20,12 @@ namespace sbx::session {
 namespace {
 
 constexpr size_t kIdDigits = 16;
+constexpr size_t kLeastDigits = 4;  // of an id, where its beginning stands for it
 constexpr size_t kMaxRecord = 4096;
 
-bool is_id(std::string_view word) {
-  return word.size() == kIdDigits && word.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
+bool is_digits(std::string_view word) { return word.find_first_not_of("0123456789abcdef") == std::string_view::npos; }
+
+bool is_id(std::string_view word) { return word.size() == kIdDigits && is_digits(word); }
 
 bool is_private_directory(int fd) {
   const Result<struct stat> info = sys::fstat(fd);
@@ -164,7 +165,7 @@ Result<SessionRecord> SessionPlace::find(const std::string& word) const {
   std::vector<std::string> names;
   for (const SessionRecord& record : records) {
     if (record.id == word || (!record.name.empty() && record.name == word)) return record;
-    if (word.size() >= 4 && starts_with(record.id, word)) near.push_back(record);
+    if (word.size() >= kLeastDigits && starts_with(record.id, word)) near.push_back(record);
     names.push_back(record.name.empty() ? record.id : record.name);
   }
   if (near.size() == 1) return near[0];
@@ -189,7 +190,10 @@ Result<UniqueFd> SessionPlace::connect(const SessionRecord& session) const {
 Status SessionPlace::check_name(const std::string& name) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
   const auto plain = [&](char c) { return letter(c) || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.'; };
-  if (!name.empty() && name.size() <= 64 && letter(name[0]) && std::all_of(name.begin(), name.end(), plain) && !is_id(name)) return {};
+  if (name.size() >= kLeastDigits && name.size() <= kIdDigits && is_digits(name)) {
+    return Error(ErrorKind::usage, quoted(name) + " could be the beginning of another session's id").with_origin("flag --name").with_hint("a name has a letter behind f, a capital, '.', '_' or '-' in it");
+  }
+  if (!name.empty() && name.size() <= 64 && letter(name[0]) && std::all_of(name.begin(), name.end(), plain)) return {};
   return Error(ErrorKind::usage, quoted(name) + " is no name for a session")
       .with_origin("flag --name")
       .with_hint("at most 64 letters, digits, '.', '_' and '-', beginning with a letter");

@@ -34,11 +34,11 @@ class SessionPlace {
 
   // What lives, oldest first. Takes away what is left of the dead; `reaped` counts them.
   Result<std::vector<SessionRecord>> list(size_t* reaped = nullptr) const;
-  // By id, the beginning of one, or name. Errors: usage, with what there is.
+  // By id, name, or the first four or more digits of an id: no name is such digits. Errors: usage, with what there is.
   Result<SessionRecord> find(const std::string& word) const;
   // Errors: usage when the session is gone by now.
   Result<UniqueFd> connect(const SessionRecord& session) const;
-  // A name of at most 64 letters, digits, '.', '_' and '-', beginning with a letter.
+  // A name of at most 64 letters, digits, '.', '_' and '-', beginning with a letter; not one that could be (the beginning of) an id.
   static Status check_name(const std::string& name);
 
   // For a supervisor: its entry, taken away with the object.

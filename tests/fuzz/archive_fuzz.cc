@@ -1,5 +1,5 @@
 // The archive of `sbx session restore`, read into a tree that a payload made and goes on changing: nothing lands outside,
-// the bounds are kept; and what is saved of that tree is restored as it was.
+// the bounds are kept, one that is refused changes nothing; and what is saved of that tree is restored as it was.
 #include <sys/mman.h>
 
 #include <cstring>
@@ -66,6 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       if ((flags & 2) != 0) payload.step(turns);
     });
     const UniqueFd file = memory_file(archive);
+    const std::vector<std::string> before = fuzz::listing_of(root.get());
     const Result<CopyReport> report = read_archive(file.get(), {root.get(), 0, 0}, (flags & 4) != 0 ? "box/d" : "box", bounds);
     if (report.ok()) {
       HOLDS(report.value().bytes <= bounds.max_bytes);
@@ -73,6 +74,8 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       HOLDS(report.value().skipped.size() <= report.value().skipped_count);
     } else {
       HOLDS(!report.error().text().empty() && is_valid_utf8(printable(report.error().text())));
+      // All or nothing. (A payload that acts meanwhile changes the tree itself.)
+      if ((flags & 2) == 0) HOLDS(fuzz::listing_of(root.get()) == before);
     }
   }
   // Beside the box there is still nothing.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""run_guest.py NAME… [--binary build/sbx] [--as root,session-user,…] [-k PATTERN | --script FILE]
+"""run_guest.py NAME… [--binary build/sbx] [--as root,session-user,…] [-j N] [-k PATTERN | --script FILE]
 
 Boots guests (debian12, debian13; several at once) in plain emulation, runs the integration cases of cases.txt (or those that
 -k names, or a script) in them as each identity, shows their consoles meanwhile and fetches what they left. README.md says more.
@@ -84,7 +84,7 @@ def write_input(path, options):
             if (ROOT / name).exists():
                 add_tree(tar, ROOT / name, f"tree/{name}")
         add_bytes(tar, "identities", "\n".join(options.identities).encode())
-        add_bytes(tar, "env", f"export SBX_TEST_TIME_FACTOR={options.factor:g}\n".encode())
+        add_bytes(tar, "env", f"export SBX_TEST_TIME_FACTOR={options.factor:g} JOBS={options.jobs}\n".encode())
         if options.script:
             add_bytes(tar, "script", pathlib.Path(options.script).read_bytes())
         for who in options.identities:
@@ -251,6 +251,7 @@ def main():
     parser.add_argument("--as", dest="identities", default="", help=f"of {', '.join(IDENTITIES)}; default: all of "
                         "them, or root with --script")
     parser.add_argument("-k", dest="pattern", default="", help="cases to run instead of those of cases.txt")
+    parser.add_argument("-j", dest="jobs", type=int, default=3, help="cases at once")
     parser.add_argument("--script", default="", help="run this bash script instead of the cases")
     parser.add_argument("--file", action="append", default=[], help="also there as /guest/files/NAME (may be given again)")
     parser.add_argument("--out", default="", help="where its results go; default: build/guest-results/NAME; of several guests OUT/NAME")

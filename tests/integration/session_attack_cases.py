@@ -213,7 +213,7 @@ def cp_hostile(t):
                    "f = open('sparse', 'wb'); f.truncate(200 << 20); f.close()\nopen('empty', 'w').close()\n"
                    "top = os.getcwd()\nfor i in range(300): os.mkdir('d'); os.chdir('d')\nos.chdir(top)"))
     back = t.mkdir("back", 0o755)
-    done = t.expect(t.sbx("cp", "s:/box/t", back, timeout=50), err=None)
+    done = t.expect(t.sbx("cp", "s:/box/t", back, timeout=50), status=1)
     for word in ("fifo", "sock", "zero", "mem", "up"):
         t.match(done.errors, f"/{word}' is left out")
     t.match(done.errors, "nested too deeply")
@@ -255,7 +255,7 @@ def hostile_archives(t):
     mixed = archive(t, "mixed.tar", member("link", kind=tarfile.SYMTYPE, target="/etc"), member("hard", kind=tarfile.LNKTYPE, target="link"),
                     member("dev", kind=tarfile.CHRTYPE), member("fifo", kind=tarfile.FIFOTYPE), member("suid", mode=0o6755),
                     member("twice", b"1"), member("twice", b"2"), member("dir/x"), member("n\n\x1b[1m"))
-    done = t.expect(t.sbx("session", "restore", "s", mixed), err="'link' is left out")
+    done = t.expect(t.sbx("session", "restore", "s", mixed), status=1, err="'link' is left out")
     t.true("\x1b" not in done.errors, done.errors)
     t.expect(s.run("import os\n(sorted(os.listdir('.')), open('twice').read(), oct(os.stat('suid').st_mode))"),
              out="(['dir', 'n\\n\\x1b[1m', 'suid', 'twice'], '2', '0o100755')\n")
@@ -275,7 +275,7 @@ def archive_bombs(t):
         file.write(info.tobuf(tarfile.GNU_FORMAT))
         file.truncate(1 << 30)
     t.expect(t.sbx("session", "restore", "s", path, timeout=40), status=1, err="No space left")
-    t.expect(s.run("import os; os.remove('big'); 'on'"), out="'on'\n")
+    t.expect(s.run("import os; os.listdir('.')"), out="[]\n")
     good = archive(t, "good.tar", member("f", b"y" * 3000))
     with open(good, "rb") as file:
         data = file.read()

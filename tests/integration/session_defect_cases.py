@@ -125,7 +125,7 @@ def empty_and_dotted(t):
 def links_are_told(t):
     s = Session(t)
     t.expect(s.run("import os; os.mkdir('d'); os.symlink('/etc/passwd', 'd/link'); open('d/f', 'w').close()"))
-    t.expect(t.sbx("cp", "s:d", t.mkdir("back", 0o755)), err="'d/link' is left out: a link")
+    t.expect(t.sbx("cp", "s:d", t.mkdir("back", 0o755)), status=1, err="'d/link' is left out: a link")
 
 
 def exit_keeps_session(t):

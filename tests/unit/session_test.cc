@@ -2,8 +2,11 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <iterator>
 
 #include "base/sys.h"
 #include "base/text.h"
@@ -387,8 +390,8 @@ TEST_CASE("a directory that others may enter is refused") {
 }
 
 TEST_CASE("names of sessions") {
-  for (const char* name : {"a", "work", "Work-1.x_y"}) CHECK(SessionPlace::check_name(name).ok());
-  for (const char* name : {"", "1", "-a", "a b", "a/b", "..", "a:b", "\x1b", "abcdefabcdefabcd"}) CHECK(!SessionPlace::check_name(name).ok());
+  for (const char* name : {"a", "work", "Work-1.x_y", "abc", "Cafe", "cafe-1", "abcdefabcdefabcdef"}) CHECK(SessionPlace::check_name(name).ok());
+  for (const char* name : {"", "1", "-a", "a b", "a/b", "..", "a:b", "\x1b", "abcdefabcdefabcd", "cafe", "1234", "deadbeef"}) CHECK(!SessionPlace::check_name(name).ok());
 }
 
 // ---- archives -------------------------------------------------------------------------------------------------------
@@ -400,6 +403,9 @@ struct Root {
   Inside inside;
   Root() : fd(sys::open(directory.path(), O_RDONLY | O_DIRECTORY).take()), inside{fd.get(), 0, 0} {
     REQUIRE(sys::mkdirat(fd.get(), "box", 0755).ok());
+  }
+  long entries(const std::string& path) const {
+    return std::distance(std::filesystem::directory_iterator(directory.path() + path), std::filesystem::directory_iterator());
   }
 };
 
@@ -417,12 +423,18 @@ TEST_CASE("an archive cut or changed anywhere is refused or read, and nothing la
     REQUIRE(sys::write_all(file.get(), bytes).ok());
     REQUIRE(::lseek(file.get(), 0, SEEK_SET) == 0);
     const bool ok = read_archive(file.get(), to.inside, "/box", {}).ok();
+    // All or nothing, and nothing beside it.
+    CHECK(sys::stat(to.directory.path() + "/box/d/f").ok() == ok);
+    CHECK(to.entries("/box") == (ok ? 1 : 0));
     CHECK(!sys::stat(to.directory.path() + "/f").ok());
     CHECK(!sys::stat(to.directory.path() + "/beside/f").ok());
     return ok;
   };
   CHECK(restore(whole));
-  for (size_t size = 0; size < whole.size(); size += 97) (void)restore(whole.substr(0, size));
+  for (size_t size = 0; size < whole.size() - 1024; size += 64) {
+    CAPTURE(size);
+    CHECK(!restore(whole.substr(0, size)));
+  }
   for (const char* name : {"../f", "/beside/f", "d/../../f"}) {
     CAPTURE(name);
     std::string changed = whole;
@@ -436,6 +448,59 @@ TEST_CASE("an archive cut or changed anywhere is refused or read, and nothing la
     for (size_t digit = 6; digit-- > 0; sum >>= 3) changed[at + 148 + digit] = static_cast<char>('0' + (sum & 7));
     CHECK(!restore(changed));
   }
+}
+
+TEST_CASE("holes are written as holes, whatever numbers that takes, and read where they belong") {
+  Root from, to;
+  const UniqueFd file = sys::openat(from.fd.get(), "box/f", O_CREAT | O_RDWR, 0644).take();
+  constexpr uint64_t kSize = (uint64_t{1} << 40) + 100;
+  for (uint64_t at = 0; at < 60; ++at) REQUIRE(::pwrite(file.get(), "data", 4, static_cast<off_t>(at * (uint64_t{1} << 34) + 4096)) == 4);
+  REQUIRE(::ftruncate(file.get(), kSize) == 0);
+  const std::string path = from.directory.path() + "/archive";
+  const Result<CopyReport> written = write_archive(from.inside, "/box", sys::open(path, O_CREAT | O_WRONLY, 0600).take().get(), {});
+  REQUIRE(written.ok());
+  CHECK(written.value().bytes < (1 << 20));
+  const Result<CopyReport> read = read_archive(sys::open(path, O_RDONLY).take().get(), to.inside, "/box", {});
+  REQUIRE(read.ok());
+  CHECK(read.value().bytes == written.value().bytes);
+  const UniqueFd again = sys::openat(to.fd.get(), "box/f", O_RDONLY).take();
+  CHECK(sys::fstat(again.get()).take().st_size == static_cast<off_t>(kSize));
+  for (uint64_t at = 0; at < 60; ++at) {
+    char bytes[8] = {};
+    REQUIRE(::pread(again.get(), bytes, sizeof bytes, static_cast<off_t>(at * (uint64_t{1} << 34) + 4096)) == sizeof bytes);
+    CHECK(std::string_view(bytes, sizeof bytes) == std::string_view("data\0\0\0\0", 8));
+  }
+}
+
+TEST_CASE("a map of holes that is none is refused") {
+  Root from;
+  const UniqueFd file = sys::openat(from.fd.get(), "box/f", O_CREAT | O_RDWR, 0644).take();
+  REQUIRE(::pwrite(file.get(), "data", 4, 65536) == 4);
+  REQUIRE(::ftruncate(file.get(), 1 << 20) == 0);
+  const std::string path = from.directory.path() + "/archive";
+  REQUIRE(write_archive(from.inside, "/box", sys::open(path, O_CREAT | O_WRONLY, 0600).take().get(), {}).ok());
+  const std::string whole = read_file(path).take();
+  REQUIRE(whole[156] == 'S');
+  const auto restore = [&](size_t at, std::string_view bytes) {
+    std::string changed = whole;
+    changed.replace(at, bytes.size(), bytes);
+    unsigned sum = 0;
+    for (size_t i = 0; i < 512; ++i) sum += i >= 148 && i < 156 ? ' ' : static_cast<unsigned char>(changed[i]);
+    for (size_t digit = 6; digit-- > 0; sum >>= 3) changed[148 + digit] = static_cast<char>('0' + (sum & 7));
+    REQUIRE(sys::write_all(sys::open(path, O_WRONLY | O_TRUNC).take().get(), changed).ok());
+    Root to;
+    const bool ok = read_archive(sys::open(path, O_RDONLY).take().get(), to.inside, "/box", {}).ok();
+    CHECK(to.entries("/box") == (ok ? 1 : 0));
+    return ok;
+  };
+  CHECK(restore(386, ""));                                        // the control
+  CHECK(!restore(386, "00000000001"));                            // within a block
+  CHECK(!restore(386, "\x80\x7f\xff\xff\xff\xff\xff\xff\xff\xff\xff\xfe"));  // beyond all numbers
+  CHECK(!restore(386, "77777777000"));                            // beyond its size
+  CHECK(!restore(398, "00000020000"));                            // more than there is
+  CHECK(!restore(398, "00000001000"));                            // less
+  CHECK(!restore(410, "00000200000"));                            // over the first
+  CHECK(!restore(483, "00000000010"));                            // smaller than its parts
 }
 
 TEST_CASE("a link in the sandbox leads no copy anywhere") {
