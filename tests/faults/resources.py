@@ -343,8 +343,8 @@ def cgroup_errors(place):
                 kind = "failed"
             else:
                 check(log.status == 0, text)
-                facts = [line for line in sorted(faults.normal("\n".join(log.facts), slot)) if line.startswith("cgroup")]
-                same = facts == [line for line in base.facts if line.startswith("cgroup")]
+                facts = [line for line in sorted(faults.normal("\n".join(sum(log.facts, [])), slot)) if line.startswith("cgroup")]
+                same = facts == [line for line in sum(base.facts, []) if line.startswith("cgroup")]
                 check(same or command is plain, f"{text}: --require cgroup, and yet none")
                 if same:
                     kind = "whole"
@@ -451,7 +451,7 @@ def main():
     passed = failed = skipped = 0
     try:
         tools = faults.copy_tools(binary, base)
-        before = faults.mounts(), faults.leaves()
+        before = faults.count(tools, base)
         for identity in harness.make_identities(options.identities.split(",")):
             for number, case in enumerate(CASES):
                 if options.pattern not in case.__name__:
@@ -469,9 +469,8 @@ def main():
                     print(f"FAIL {label}: {wrong}", flush=True)
                     failed += 1
                 shutil.rmtree(slot.dir)
-        for text in [f"mount left: {m}" for m in set(faults.mounts()) - set(before[0])] + [
-                f"cgroup left: {g}" for g in faults.left_leaves(before[1], tools["sbx"])]:
-            print(f"FAIL {text}")
+        for text in faults.left_since(before, tools, base):
+            print(f"FAIL left: {text}")
             failed += 1
     finally:
         shutil.rmtree(base, ignore_errors=True)
