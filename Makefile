@@ -88,7 +88,7 @@ leak-test:
 fault-test:
 	@python3 tests/faults/run.py --binary build/sbx --quick -j $(CASES)
 
-# Every call with every plausible errno, in every kind of start; then real shortages.
+# Every call in every kind of start, with every plausible errno in every place; then real shortages.
 test-faults: all
 	@python3 tests/faults/run.py --binary build/sbx -j $(CASES) --json build/faults.json
 	@python3 tests/faults/resources.py --binary build/sbx
@@ -99,7 +99,7 @@ differential-test:
 # Some two thousand programs; the first time fetches the sources of the interpreters' own test-suites into build/differential.
 differential: build
 	@tools/install-deps.sh differential
-	@python3 tests/differential/compare.py --binary build/sbx -j $(JOBS) --as user,root --require-all
+	@python3 tests/differential/compare.py --binary build/sbx -j $(JOBS) --as user,root --require-all --record build/differential.jsonl
 
 budget budget-test: all
 	@python3 tests/start_budget.py --binary build/sbx

@@ -1,4 +1,4 @@
-"""What could be left behind on a machine, counted before and after: shared by tests/leak.py, tests/session_stress.py and
+"""What could be left behind on a machine, counted before and after: shared by tests/leak.py, tests/session_stress.py, tests/faults and
 tests/soak/soak.py. And what one long-lived process holds: memory, descriptors, children."""
 
 import collections

@@ -133,10 +133,20 @@ std::string described(const session::SessionRecord& record, const std::string& n
              .set("language", record.language).set("keeps_state", keeps_state).set("supervisor_pid", static_cast<int64_t>(record.pid)).dump(2) + "\n";
 }
 
-// What it tells the command that started it: a status, and the text for stdout.
-void tell(int fd, int status, const std::string& text) {
-  (void)sys::write_all(fd, std::string(1, static_cast<char>(status)) + text);
+// What it tells the command that started it: a status, and where that is 0, the session's id and the text for stdout.
+Status tell(int fd, int status, const std::string& words) {
+  Status told = sys::write_all(fd, std::string(1, static_cast<char>(status)) + words);
   ::close(fd);
+  return told;
+}
+
+// A session whose id nobody got to know would stay until its time is over: it ends.
+int print_or_end(const std::string& text, const std::string& id) {
+  const int status = print_or_fail(text);
+  if (status != 0) {
+    if (Result<SessionLink> link = open_session(id); link.ok()) (void)ask_session(link.value().connection, session::Json::object().set("op", "stop"));
+  }
+  return status;
 }
 
 // Nothing of the caller's but what the command line names: no descriptor, no terminal, no session.
@@ -194,7 +204,7 @@ Status supervise(runtime::RunRequest& request, const StartOptions& start, const 
     }
     std::string text = record.id + "\n";
     if (start.json) text = described(record, record.name, ground->has_driver());
-    tell(report, 0, text);
+    return tell(report, 0, record.id + text);
   });
 }
 
@@ -208,14 +218,14 @@ Status supervise(runtime::RunRequest& request, const StartOptions& start, const 
     if (!ended.ok()) {
       say_error(ended.error());
       status = exit_code_for(ended.error().kind());
-      tell(report.value(), status, "");
+      (void)tell(report.value(), status, "");
     }
   }
   ::_exit(0);
 }
 
 // Starts a supervisor and waits until its session stands; `text` is what it has for stdout. The exit status.
-int start_supervisor(runtime::RunRequest& request, const StartOptions& start, const FrontOptions& front, std::string& text) {
+int start_supervisor(runtime::RunRequest& request, const StartOptions& start, const FrontOptions& front, std::string& id, std::string& text) {
   Result<sys::Pipe> pipe = sys::pipe();
   if (!pipe.ok()) return fail_usage("session start", pipe.error());
   const pid_t child = ::fork();
@@ -236,7 +246,10 @@ int start_supervisor(runtime::RunRequest& request, const StartOptions& start, co
     return exit_code_for(ErrorKind::system);
   }
   if (answer.value()[0] != 0) return static_cast<unsigned char>(answer.value()[0]);
-  text = answer.value().substr(1);
+  const size_t text_at = 1 + session::kIdDigits;
+  if (answer.value().size() < text_at) return fail_usage("session start", Error(ErrorKind::internal, "the session's supervisor did not say its id"));
+  id = answer.value().substr(1, session::kIdDigits);
+  text = answer.value().substr(text_at);
   return 0;
 }
 
@@ -304,7 +317,7 @@ std::optional<int> take_warm(runtime::RunRequest& request, const StartOptions& s
     next.host.idle.reset();
     std::string text = record.id + "\n";
     if (start.json) text = described(record, start.host.name, true);
-    const int status = print_or_fail(text);
+    const int status = print_or_end(text, record.id);
     replace_warm(request, next, front);
     return status;
   }
@@ -346,9 +359,9 @@ int session_start_command(const Invocation& invocation) {
   StartOptions start;
   if (const std::optional<int> status = read_words(false, "session start", invocation, session_start_page, request, front, start)) return *status;
   if (const std::optional<int> taken = take_warm(request, start, front)) return *taken;
-  std::string text;
-  const int status = start_supervisor(request, start, front, text);
-  return status == 0 ? print_or_fail(text) : status;
+  std::string id, text;
+  const int status = start_supervisor(request, start, front, id, text);
+  return status == 0 ? print_or_end(text, id) : status;
 }
 
 int session_warm_command(const Invocation& invocation) {
@@ -382,8 +395,8 @@ int session_warm_command(const Invocation& invocation) {
   }
   for (; there < start.count; ++there, ++all) {
     if (all >= kMaxWarm) return fail_usage("session warm", Error(ErrorKind::resource, std::to_string(all) + " sessions wait already").with_hint("sbx session ls lists them; sbx session rm ends one"));
-    std::string text;
-    if (const int status = start_supervisor(request, start, front, text); status != 0) return status;
+    std::string id, text;
+    if (const int status = start_supervisor(request, start, front, id, text); status != 0) return status;
   }
   return 0;
 }

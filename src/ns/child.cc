@@ -1288,7 +1288,7 @@ int* place_of(Spawned& spawned, long pid) noexcept {
 
 void report(const ChildPlan& plan, SpawnNews news, long pid, long status) noexcept {
   const SpawnEvent event{news, static_cast<int32_t>(pid), static_cast<int32_t>(status)};
-  call(SYS_sendto, plan.session, &event, sizeof event, MSG_NOSIGNAL, nullptr, 0);
+  must(plan, call(SYS_sendto, plan.session, &event, sizeof event, MSG_NOSIGNAL, nullptr, 0));  // or the supervisor would wait for ever
 }
 
 // WNOHANG: what has ended. 0: until no process but init is left.
@@ -1314,6 +1314,7 @@ int receive_command(const ChildPlan& plan, SpawnCommand& command, int (&fds)[kSp
   message.msg_control = control;
   message.msg_controllen = sizeof control;
   const long got = call(SYS_recvmsg, plan.session, &message, MSG_CMSG_CLOEXEC);
+  must(plan, got);
   if (got != static_cast<long>(sizeof command)) return -1;
   const cmsghdr* const header = CMSG_FIRSTHDR(&message);
   if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return 0;
@@ -1335,6 +1336,7 @@ int receive_command(const ChildPlan& plan, SpawnCommand& command, int (&fds)[kSp
   own.envp_bytes = area.envp_bytes;
   // Out of the way of 3 and 4, and of what run_payload() closes.
   constexpr int kOutOfTheWay = 32;
+  enter(own, Stage::streams);
   int moved[kSpawnFds + kMaxExtra];
   for (int i = 0; i < count; ++i) {
     const long fd = call(SYS_fcntl, fds[i], F_DUPFD_CLOEXEC, kOutOfTheWay);
@@ -1378,10 +1380,10 @@ void shelve_capabilities(const ChildPlan& plan, uint64_t keep) noexcept {
   close_all_but(plan.hold_read, plan.session, plan.landlock_ruleset);  // the exec pipe with it: ready
   // What comes from the supervisor must not become 0, 1 or 2.
   for (int i = 0; i < 3; ++i) {
-    if (call(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC) < 0) leave(1);
+    must(plan, call(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC));
   }
   const long signals = call(SYS_signalfd4, -1, &ended, 8, O_CLOEXEC | O_NONBLOCK);
-  if (signals < 0) leave(1);
+  must(plan, signals);
   call(SYS_prctl, PR_SET_NAME, "sbx-init", 0, 0, 0);
   Spawned spawned;
   for (int& pid : spawned.pids) {

@@ -682,12 +682,13 @@ class AreaWriter {
   bool full_ = false;
 };
 
-bool wait_readable(int fd, int timeout_ms) {
+Result<bool> wait_readable(int fd, int timeout_ms) {
   pollfd wait{fd, POLLIN, 0};
   int ready;
   do {
     ready = ::poll(&wait, 1, timeout_ms);
   } while (ready < 0 && errno == EINTR);
+  if (ready < 0) return Error::from_errno(errno, "wait for the sandbox");
   return ready > 0;
 }
 
@@ -711,7 +712,7 @@ class Live final : public LiveSandbox {
     launched_.emplace(SBX_TRY(launch(input)));
     pair[1].reset();
     socket_ = std::move(pair[0]);
-    const bool answered = wait_readable(launched_->exec_pipe(), kStartMs);
+    const bool answered = SBX_TRY(wait_readable(launched_->exec_pipe(), kStartMs));
     const ns::StatusPage& page = launched_->page();
     const bool stands = answered && page.stage == static_cast<uint32_t>(ns::Stage::running);
     if (std::optional<Error> error = start_error(ground_, page, spec_, facts_, stands)) return std::move(*error);
@@ -730,8 +731,7 @@ class Live final : public LiveSandbox {
       if (stream < 0 && !null.valid()) null = SBX_TRY(sys::open("/dev/null", O_RDWR));
       fds.push_back(stream < 0 ? null.get() : stream);
       // So that /dev/stdout can be reopened inside: a pipe belongs to the user who made it.
-      struct stat info {};
-      const bool pipe = stream >= 0 && ::fstat(stream, &info) == 0 && S_ISFIFO(info.st_mode);
+      const bool pipe = stream >= 0 && S_ISFIFO(SBX_TRY(sys::fstat(stream)).st_mode);
       if (pipe && facts_.root_identity && ::fchown(stream, host_uid(), host_gid()) != 0) return Error::from_errno(errno, "give a pipe to the program");
     }
     fds.insert(fds.end(), program.extra.begin(), program.extra.end());
@@ -739,7 +739,7 @@ class Live final : public LiveSandbox {
     exec.write.reset();
     pair[1].reset();
     const pid_t pid = SBX_TRY(await_start());
-    if (!wait_readable(exec.read.get(), kStartMs)) return Error(ErrorKind::system, "a program in the sandbox does not start");
+    if (!SBX_TRY(wait_readable(exec.read.get(), kStartMs))) return Error(ErrorKind::system, "a program in the sandbox does not start");
     const ns::StatusPage& page = area_.get()->page;
     SandboxSpec named;  // for the message alone
     named.exec_path = program.exec_path;
@@ -763,7 +763,8 @@ class Live final : public LiveSandbox {
       early_.pop_front();
       return event;
     }
-    return receive_event();
+    const Result<std::optional<ns::SpawnEvent>> event = receive_event();
+    return event.ok() ? event.value() : std::nullopt;
   }
   int pidfd() const override { return launched_->pidfd(); }
   const SandboxCgroup* cgroup() const override { return ground_.cgroup ? &*ground_.cgroup : nullptr; }
@@ -801,21 +802,31 @@ class Live final : public LiveSandbox {
   Status send(const ns::SpawnCommand& command, const std::vector<int>& fds) const {
     static_assert(ns::kSpawnFds + ns::kMaxExtra <= sys::kMostSentFds);
     const std::string_view bytes(reinterpret_cast<const char*>(&command), sizeof command);
-    if (Result<size_t> sent = sys::send_with_fds(socket_.get(), bytes, fds); !sent.ok()) return Error::from_errno(sent.error().errnum(), "ask the sandbox's init");
+    if (Result<size_t> sent = sys::send_with_fds(socket_.get(), bytes, fds); !sent.ok()) return gone(Error::from_errno(sent.error().errnum(), "ask the sandbox's init"));
     return {};
   }
 
-  std::optional<ns::SpawnEvent> receive_event() {
+  // Init says what it died of, where it could.
+  Error gone(Error otherwise) const {
+    const ns::StatusPage& page = launched_->page();
+    return page.error_stage != 0 ? setup_error(*ground_.child, page, spec_, facts_) : std::move(otherwise);
+  }
+
+  Result<std::optional<ns::SpawnEvent>> receive_event() {
     ns::SpawnEvent event;
-    if (::recv(socket_.get(), &event, sizeof event, MSG_DONTWAIT) != static_cast<ssize_t>(sizeof event)) return std::nullopt;
-    if (event.news == ns::SpawnNews::signalled) --signals_;
-    return event;
+    const ssize_t got = ::recv(socket_.get(), &event, sizeof event, MSG_DONTWAIT);
+    if (got == static_cast<ssize_t>(sizeof event)) {
+      if (event.news == ns::SpawnNews::signalled) --signals_;
+      return std::optional(event);
+    }
+    if (got < 0 && errno != EAGAIN) return Error::from_errno(errno, "hear from the sandbox's init");
+    return std::optional<ns::SpawnEvent>();
   }
 
   // Ends of other programs that come before the answer are news for later.
   Result<pid_t> await_start() {
-    while (wait_readable(socket_.get(), kStartMs)) {
-      const std::optional<ns::SpawnEvent> event = receive_event();
+    while (SBX_TRY(wait_readable(socket_.get(), kStartMs))) {
+      const std::optional<ns::SpawnEvent> event = SBX_TRY(receive_event());
       if (!event) break;
       if (event->news != ns::SpawnNews::started) {
         early_.push_back(*event);
@@ -824,7 +835,7 @@ class Live final : public LiveSandbox {
       if (event->pid > 0) return pid_t{event->pid};
       return Error::from_errno(-event->status, "start a program in the sandbox").with_hint(event->status == -EAGAIN ? "its limit of processes is reached; end some, or start the session with a higher --pids" : "");
     }
-    return Error(ErrorKind::system, "the sandbox is gone");
+    return gone(Error(ErrorKind::system, "the sandbox is gone"));
   }
 
   const SandboxSpec& spec_;

@@ -75,9 +75,11 @@ bool is_ready(int fd, short events) {
 // One descriptor's registration with the supervisor's epoll.
 class Watch {
  public:
-  void attach(int epoll_fd, uint64_t tag) {
+  // `failed` gets the errno of a registration that could not be had, and lives as long.
+  void attach(int epoll_fd, uint64_t tag, int& failed) {
     epoll_fd_ = epoll_fd;
     tag_ = tag;
+    failed_ = &failed;
   }
   // Asks for `events` of `fd`; with `hangups` the registration stays when there are none, because EPOLLERR and EPOLLHUP
   // always come. False: this kind of file cannot be polled (EPERM), it is always ready.
@@ -94,7 +96,11 @@ class Watch {
     event.events = events;
     event.data.u64 = tag_;
     const int operation = fd_ == fd ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
-    if (::epoll_ctl(epoll_fd_, operation, fd, &event) != 0) return errno != EPERM;
+    if (::epoll_ctl(epoll_fd_, operation, fd, &event) != 0) {
+      if (errno == EPERM) return false;
+      *failed_ = errno;
+      return true;
+    }
     fd_ = fd;
     events_ = events;
     return true;
@@ -104,6 +110,7 @@ class Watch {
  private:
   int epoll_fd_ = -1;
   uint64_t tag_ = 0;
+  int* failed_ = nullptr;
   int fd_ = -1;  // registered, or -1
   uint32_t events_ = 0;
 };
@@ -908,18 +915,23 @@ class PumpedStdio final : public Stdio {
       timer_ = UniqueFd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
       if (!timer_.valid()) return Error::from_errno(errno, "create a timer");
     }
-    input_.source_watch.attach(epoll_fd, tag_base + kStdinSource);
-    input_.sink_watch.attach(epoll_fd, tag_base + kStdinSink);
-    out_.source_watch.attach(epoll_fd, tag_base + kOutSource);
-    out_.target_watch.attach(epoll_fd, tag_base + kOutTarget);
-    err_.source_watch.attach(epoll_fd, tag_base + kErrSource);
-    err_.target_watch.attach(epoll_fd, tag_base + kErrTarget);
-    pty_.source_watch.attach(epoll_fd, tag_base + kMaster);
-    pty_.target_watch.attach(epoll_fd, tag_base + kTerminalOut);
-    keyboard_.watch.attach(epoll_fd, tag_base + kTerminalIn);
-    timer_watch_.attach(epoll_fd, tag_base + kTimer);
+    input_.source_watch.attach(epoll_fd, tag_base + kStdinSource, watch_failed_);
+    input_.sink_watch.attach(epoll_fd, tag_base + kStdinSink, watch_failed_);
+    out_.source_watch.attach(epoll_fd, tag_base + kOutSource, watch_failed_);
+    out_.target_watch.attach(epoll_fd, tag_base + kOutTarget, watch_failed_);
+    err_.source_watch.attach(epoll_fd, tag_base + kErrSource, watch_failed_);
+    err_.target_watch.attach(epoll_fd, tag_base + kErrTarget, watch_failed_);
+    pty_.source_watch.attach(epoll_fd, tag_base + kMaster, watch_failed_);
+    pty_.target_watch.attach(epoll_fd, tag_base + kTerminalOut, watch_failed_);
+    keyboard_.watch.attach(epoll_fd, tag_base + kTerminalIn, watch_failed_);
+    timer_watch_.attach(epoll_fd, tag_base + kTimer, watch_failed_);
     input_.update_watches();
     update();
+    return watch_status();
+  }
+
+  Status watch_status() const override {
+    if (watch_failed_ != 0) return Error::from_errno(watch_failed_, "watch the payload's streams");
     return {};
   }
 
@@ -1182,6 +1194,7 @@ class PumpedStdio final : public Stdio {
   bool needs_pty_ = false;
   bool one_pipe_ = false;  // out_ carries both streams
   bool finished_ = false;
+  int watch_failed_ = 0;
   uint64_t tag_base_ = 0;
   InputPump input_;
   OutputStream out_;

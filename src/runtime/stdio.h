@@ -82,6 +82,8 @@ class Stdio {
   // Registers descriptors with the epoll instance; epoll_data.u64 is tag_base + small number.
   virtual Status register_with(int epoll_fd, uint64_t tag_base) = 0;
   virtual void on_ready(uint64_t tag, uint32_t events) = 0;
+  // Whether all that was to be registered is: a stream that nobody watches would stand still.
+  virtual Status watch_status() const = 0;
   virtual void on_window_size_change() = 0;  // SIGWINCH
   // A shell can stop and continue us at the caller's terminal.
   virtual bool has_job_control() const = 0;

@@ -122,6 +122,7 @@ class Supervisor {
         }
         SBX_TRY(handle(tag, events[i].events));
       }
+      SBX_TRY(in_.stdio->watch_status());
       check_output();
     }
   }

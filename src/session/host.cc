@@ -81,7 +81,7 @@ Status Host::begin() {
 void Host::become_ready() {
   if (std::exchange(announced_, true)) return;
   deadlines_.emplace(options_.ttl, options_.idle, now_ms());  // a slow start is not its user's time
-  ready_callback_(entry_->record());
+  if (!ready_callback_(entry_->record()).ok()) over_ = true;
 }
 
 Status Host::loop() {
@@ -311,7 +311,7 @@ void Host::interrupt(Job& job) {
 }
 
 Status host_session(runtime::SessionGround& ground, const HostFacts& facts, const SessionPlace& place, const HostOptions& options,
-                    const std::function<void(const SessionRecord&)>& ready) {
+                    const std::function<Status(const SessionRecord&)>& ready) {
   return Host(ground, facts, place, options, ready).run();
 }
 

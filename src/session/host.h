@@ -34,9 +34,9 @@ struct HostOptions {
   std::function<int64_t()> now_ms;  // for ttl and idle; milliseconds that go on in suspend. Empty: CLOCK_BOOTTIME
 };
 
-// Returns when the session is over and nothing is left of it. `ready` is called when it can be used. An Error: it never
+// Returns when the session is over and nothing is left of it. `ready` is called when it can be used; where that fails, it ends. An Error: it never
 // came to that. Process-wide: ignores SIGPIPE, and reads TERM, INT and HUP from a descriptor: the first two stop it.
 Status host_session(runtime::SessionGround& ground, const HostFacts& facts, const SessionPlace& place, const HostOptions& options,
-                    const std::function<void(const SessionRecord&)>& ready);
+                    const std::function<Status(const SessionRecord&)>& ready);
 
 }  // namespace sbx::session

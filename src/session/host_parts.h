@@ -50,7 +50,7 @@ void append_tail(std::string& tail, std::string_view bytes, size_t limit);
 class Host {
  public:
   Host(runtime::SessionGround& ground, const HostFacts& facts, const SessionPlace& place, const HostOptions& options,
-       const std::function<void(const SessionRecord&)>& ready)
+       const std::function<Status(const SessionRecord&)>& ready)
       : ground_(ground), facts_(facts), place_(place), options_(options), ready_callback_(ready), limits_(ground.spec().limits) {}
 
   Status run();
@@ -180,7 +180,7 @@ class Host {
   const HostFacts& facts_;
   const SessionPlace& place_;
   const HostOptions& options_;
-  const std::function<void(const SessionRecord&)>& ready_callback_;
+  const std::function<Status(const SessionRecord&)>& ready_callback_;
   const Limits& limits_;
 
   UniqueFd epoll_, timer_, signals_;

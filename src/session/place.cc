@@ -19,7 +19,6 @@
 namespace sbx::session {
 namespace {
 
-constexpr size_t kIdDigits = 16;
 constexpr size_t kLeastDigits = 4;  // of an id, where its beginning stands for it
 constexpr size_t kMaxRecord = 4096;
 
@@ -27,9 +26,8 @@ bool is_digits(std::string_view word) { return word.find_first_not_of("012345678
 
 bool is_id(std::string_view word) { return word.size() == kIdDigits && is_digits(word); }
 
-bool is_private_directory(int fd) {
-  const Result<struct stat> info = sys::fstat(fd);
-  return info.ok() && S_ISDIR(info.value().st_mode) && info.value().st_uid == ::geteuid() && (info.value().st_mode & 077) == 0;
+bool is_private_directory(const struct stat& info) {
+  return S_ISDIR(info.st_mode) && info.st_uid == ::geteuid() && (info.st_mode & 077) == 0;
 }
 
 // `name` in `parent`, made if missing, without following a link.
@@ -73,9 +71,9 @@ Result<SessionPlace> SessionPlace::open() {
     Result<UniqueFd> at = sys::open(candidate.base, O_RDONLY | O_DIRECTORY);
     if (!at.ok() && at.error().kind() == ErrorKind::resource) return at.take_error();
     if (!at.ok()) continue;
-    const Result<struct stat> base = sys::fstat(at.value().get());
+    const struct stat base = SBX_TRY(sys::fstat(at.value().get()));  // what nobody knows is not taken for another user's
     // A runtime directory that others may write, or that is another user's (su keeps the variable), is none of ours.
-    if (!base.ok() || (!candidate.shared && (base.value().st_uid != ::geteuid() || (base.value().st_mode & 022) != 0))) continue;
+    if (!candidate.shared && (base.st_uid != ::geteuid() || (base.st_mode & 022) != 0)) continue;
     std::string path = candidate.base;
     for (const std::string& name : candidate.below) {
       path = join_path(path, name);
@@ -88,7 +86,7 @@ Result<SessionPlace> SessionPlace::open() {
       last = at.error().text();
       continue;
     }
-    if (!is_private_directory(at.value().get())) {
+    if (!is_private_directory(SBX_TRY(sys::fstat(at.value().get())))) {
       return Error(ErrorKind::permission, quoted_path(path) + " is not yours alone: it must be your directory, mode 0700")
           .with_hint("look who made it; remove it, or set XDG_RUNTIME_DIR to a directory of your own");
     }

@@ -18,6 +18,8 @@
 
 namespace sbx::session {
 
+inline constexpr size_t kIdDigits = 16;
+
 struct SessionRecord {
   std::string id;        // 16 hexadecimal digits
   std::string name;      // "": none

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Real programs give the same output and the same status inside and outside of the sandbox.
 
-    tests/differential/compare.py --binary build/sbx [--quick] [--suites small,php,…] [--as user,root] [-k pattern] [-j2] [--learn]
+    tests/differential/compare.py --binary build/sbx [--quick] [--suites small,php,…] [--as user,root] [-k pattern] [-j2] [--learn] [--record FILE]
 
 "Outside" is an ordinary user's bare process; inside is `sbx exec` or `sbx run` with the default policy and the working
 directory shared. The programs are those of tests/languages, small ones written for this, and the interpreters' own test-suites, from
@@ -9,13 +9,15 @@ Debian's source packages (fetched once into build/differential, or $SBX_DIFFEREN
 and why. What differs must stand in expected.json with its reason: a difference that is not there fails, and so does one that is there and
 no longer happens. Where the sides differ the outside run is repeated: a program that differs from itself is dropped, and
 named. --learn prints entries for what differs now (the reasons are for a person to write); --as root: sbx is started by root, and the
-other side stays an ordinary user.
+other side stays an ordinary user. --record keeps what differed, program by program: a run that was ended goes on from there with the same binary, and is
+judged anew by expected.json; what fails by it, or is picked with -k, is run again.
 """
 
 import argparse
 import collections
 import concurrent.futures
 import fnmatch
+import hashlib
 import json
 import os
 import pathlib
@@ -24,6 +26,7 @@ import re
 import shutil
 import sys
 import tempfile
+import threading
 import time
 
 sys.dont_write_bytecode = True
@@ -75,11 +78,51 @@ def unknown_programs(programs):
 
 
 class Verdict:
-    """What became of one program: same, explained, unsteady (the same when tried again), dropped, failed."""
+    """What became of one program: same, explained, unsteady (the same when tried again), dropped, failed. `differed`: all lines
+    of difference, explained or not."""
 
-    def __init__(self, word, program, outside, inside, lines=(), vanished=(), causes=()):
+    def __init__(self, word, program, outside, inside, lines=(), vanished=(), causes=(), differed=()):
         self.word, self.program, self.outside, self.inside = word, program, outside, inside
-        self.lines, self.vanished, self.causes = lines, vanished, causes
+        self.lines, self.vanished, self.causes, self.differed = lines, vanished, causes, differed or lines
+
+
+class Record:
+    """Verdicts in a file, one JSON object a line, the last of a program counts; of one binary, else they begin anew."""
+
+    def __init__(self, path, binary):
+        self.path, self.known, self.lock = path, {}, threading.Lock()
+        if not path:
+            return
+        head = json.dumps({"binary": hashlib.sha256(pathlib.Path(binary).read_bytes()).hexdigest()})
+        lines = pathlib.Path(path).read_text(encoding="utf-8").splitlines() if os.path.exists(path) else []
+        if lines[:1] != [head]:
+            pathlib.Path(path).write_text(head + "\n", encoding="utf-8")
+            return
+        for line in lines[1:]:
+            if line.endswith("}"):  # not one that was cut off
+                entry = json.loads(line)
+                self.known[entry["as"], entry["program"]] = entry
+
+    def add(self, as_, verdict):
+        if self.path:
+            entry = {"as": as_, "program": verdict.program.name, "word": verdict.word, "outside": verdict.outside.status, "differed": verdict.differed}
+            with self.lock, open(self.path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+
+    def verdict(self, as_, program, expected):
+        """What an earlier run found, by today's expected.json; None where it is to be run."""
+        entry = self.known.get((as_, program.name))
+        if entry is None:
+            return None
+        end = sides.End(pathlib.Path("/"))
+        end.status = entry["outside"]
+        if entry["word"] == "dropped":
+            return Verdict("dropped", program, end, end, entry["differed"])
+        unexplained, vanished, causes = expected.judge(program.name, entry["differed"])
+        if unexplained or vanished:
+            return None
+        word = "unsteady" if entry["word"] == "unsteady" else "explained" if entry["differed"] else "same"
+        return Verdict(word, program, end, end, entry["differed"], causes=causes)
 
 
 def compare(program, both, slots, expected):
@@ -103,7 +146,7 @@ def compare(program, both, slots, expected):
         unexplained, vanished, causes = expected.judge(program.name, lines)
         if not unexplained and not vanished:
             return Verdict("unsteady", program, outside, inside, lines, causes=causes)
-        return Verdict("failed", program, outside, inside, unexplained, vanished)
+        return Verdict("failed", program, outside, inside, unexplained, vanished, differed=lines)
     except Exception as error:  # a program that the driver cannot run is a failure of this program
         end = sides.End(pathlib.Path("/"))
         return Verdict("failed", program, end, end, [f"{type(error).__name__}: {error}"])
@@ -194,6 +237,7 @@ def main():
     parser.add_argument("-j", dest="jobs", type=int, default=2)
     parser.add_argument("--lines", type=int, default=20, help="of a program's differences that are shown")
     parser.add_argument("--learn", action="store_true")
+    parser.add_argument("--record", default="", metavar="FILE", help="keep what differed, and go on from there")
     parser.add_argument("--slowest", type=int, default=0)
     options = parser.parse_args()
     callers = harness.make_identities(options.identities.split(","))
@@ -214,6 +258,7 @@ def main():
             print(f"FAIL differential: expected.json names {name}, which is no program")
         programs = [program for program in programs if re.search(options.pattern, program.name)]
         began, verdicts, learnt = time.monotonic(), [], {}
+        record = Record(options.record, binary)
         for caller in callers:
             both = sides.Sides(base, binary, identity, caller)
             cache = os.path.join(base, f"cache-{caller.label}")
@@ -226,10 +271,15 @@ def main():
                 slots.put(f"{caller.label}{number}")
             work = [p for p in programs if caller.label == "user" or options.pattern or AS_ROOT.match(p.name)]
             work.sort(key=lambda p: -p.seconds)
+            if not options.pattern:
+                known = {p.name: record.verdict(caller.label, p, expected) for p in work}
+                verdicts += [verdict for verdict in known.values() if verdict]
+                work = [p for p in work if not known[p.name]]
             with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
                 for future in concurrent.futures.as_completed([pool.submit(compare, p, both, slots, expected) for p in work]):
                     verdict = future.result()
                     verdicts.append(verdict)
+                    record.add(caller.label, verdict)
                     tell(verdict, options)
                     if verdict.word == "failed":
                         learnt[verdict.program.name] = verdict.lines

@@ -14,9 +14,9 @@ import re
 import shutil
 import subprocess
 
+import debian_sources
 import harness
 import sides
-import sources
 from sides import Program
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -201,6 +201,7 @@ def jq(suite, tree, name):
     return Program(suite, name, ["/usr/bin/jq", "-L", str(tree / "tests/modules"), "--run-tests", str(tree / name)], mounts=[str(tree)])
 
 
+RELEASE = "bookworm"  # whose interpreters `tools/install-deps.sh differential` installs on Debian 12
 PHP_EXTENSIONS = ("pcntl", "posix", "sockets", "shmop", "sysvmsg", "sysvsem", "sysvshm")
 
 # name: (Debian's source package, what of it is unpacked, the program that must be there, the function, what prepares the tree)
@@ -228,11 +229,11 @@ def programs(suite, base, cache):
     if not harness.have(command):
         return f"needs {command} (tools/install-deps.sh differential)"
     try:
-        found = sources.ensure(cache, package, paths)
-    except sources.Unavailable as problem:
+        found = debian_sources.kept(cache, f"{package}-{RELEASE}", lambda folder: debian_sources.fetch(pathlib.Path(cache), RELEASE, package, folder / "tree", paths))
+    except debian_sources.Unavailable as problem:
         return str(problem)
     tree = base / "trees" / suite  # where everybody may read it; another suite's changes do not show
-    shutil.copytree(found, tree, symlinks=True)
+    shutil.copytree(found / "tree", tree, symlinks=True)
     if prepare:
         prepare(tree)
     made = (function(suite, tree, name) for name in names(suite, tree))

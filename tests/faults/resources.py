@@ -343,8 +343,8 @@ def cgroup_errors(place):
                 kind = "failed"
             else:
                 check(log.status == 0, text)
-                facts = [line for line in sorted(faults.normal("\n".join(log.facts), slot)) if line.startswith("cgroup")]
-                same = facts == [line for line in base.facts if line.startswith("cgroup")]
+                facts = [line for line in sorted(faults.normal("\n".join(sum(log.facts, [])), slot)) if line.startswith("cgroup")]
+                same = facts == [line for line in sum(base.facts, []) if line.startswith("cgroup")]
                 check(same or command is plain, f"{text}: --require cgroup, and yet none")
                 if same:
                     kind = "whole"
@@ -376,33 +376,40 @@ def wait_until(condition, what, seconds=10):
         time.sleep(0.01)  # polls
 
 
-def stopped(place):
-    """A supervisor that is stopped: what the kernel holds, holds; what it holds itself, it does when it goes on."""
-    # The rlimit: no file grows beyond it; the pids limit: cgroup or rlimit.
-    code = ("echo payload runs; read go; head -c 3000000 /dev/zero > big 2>/dev/null; wc -c < big; "
-            "n=0; while [ $n -lt 40 ]; do sleep 60 & n=$((n+1)); done 2>/dev/null; echo end")
-    process = place.start(":", ["exec", "--file-size", "1M", "--pids", "10", "--time", "20s", "--", "/bin/sh", "-c", code], stdin=subprocess.PIPE)
+def while_stopped(place, words, script):
+    """Starts sbx with a shell's text, stops it, lets the text go on, and waits for its end while sbx stands still."""
+    share = place.slot.dir / "share"
+    shutil.rmtree(share, ignore_errors=True)
+    share.mkdir()
+    place.slot.own(share)
+    process = place.start(":", ["exec", *words, "--time", "60s", "--workspace", f"{share}:ro", *place.exec_words()[1:-2], "--", "/bin/sh", "-c",
+                                f"echo payload runs; while [ ! -e go ]; do :; done; {script}"])
     wait_for_text(process, "payload runs")
     inside = harness.process_tree(process.pid)[1:]
     os.kill(process.pid, signal.SIGSTOP)
     wait_until(lambda: state_of(process.pid) == "T", "sbx to be stopped")
-    process.stdin.write(b"go\n")
-    process.stdin.flush()
-    # The pumps stand still, so the payload reads its line only afterwards; that it is alive meanwhile is what is seen.
     check(all(state_of(pid) not in ("", "Z") for pid in inside), "what is inside lives")
+    (share / "go").touch()
+    return process, inside
+
+
+def stopped(place):
+    """A supervisor that is stopped: what the kernel holds, holds; what it holds itself, it does when it goes on."""
+    # The rlimit: no file grows beyond it; the pids limit: cgroup or rlimit.
+    process, inside = while_stopped(place, ["--file-size", "1M", "--pids", "10"], "head -c 3000000 /dev/zero > /tmp/big 2>/dev/null; wc -c < /tmp/big; "
+                                    "n=0; while [ $n -lt 40 ]; do sleep 60 & n=$((n+1)); done 2>/dev/null; echo end")
+    wait_until(lambda: all(state_of(pid) in ("", "Z") for pid in inside), "the payload to end, with sbx stopped")
     os.kill(process.pid, signal.SIGCONT)
     out, err = process.communicate(timeout=SECONDS)
     text = out.decode()
     check(text.split()[:1] == ["1048576"], f"the file size: {text!r} {err.decode()[-200:]!r}")
     check(harness.shell_status(process.returncode) in (0, 2), f"the end: {process.returncode}: {err.decode()[-200:]}")
     # Memory and time: over the limit while it is stopped.
-    process = place.start(":", ["exec", "--memory", "64M", "--disk", "16M", "--time", "60s", *place.exec_words()[1:], "touch", "500"])
-    wait_for_text(process, "payload runs")
-    os.kill(process.pid, signal.SIGSTOP)
-    wait_until(lambda: state_of(process.pid) == "T", "sbx to be stopped")
-    held = "a cgroup" if place.slot.identity.uid == 0 else "looking"
-    if held == "a cgroup":
-        pass  # the kernel ends it meanwhile; sbx learns of it afterwards
+    process, inside = while_stopped(place, ["--memory", "64M", "--disk", "16M"], f"exec {faults.WHOLE} touch 500")
+    held = "looking, after SIGCONT"
+    if place.slot.identity.uid == 0:
+        held = "a cgroup, while stopped"
+        wait_until(lambda: all(state_of(pid) in ("", "Z") for pid in inside), "the kernel to end the payload, with sbx stopped")
     os.kill(process.pid, signal.SIGCONT)
     out, err = process.communicate(timeout=SECONDS)
     check(harness.shell_status(process.returncode) == 137, f"memory after SIGCONT: {process.returncode}: {err.decode()[-200:]}")
@@ -416,7 +423,7 @@ def stopped(place):
     out, err = process.communicate(timeout=SECONDS)
     check(harness.shell_status(process.returncode) == 124, f"time after SIGCONT: {process.returncode}: {err.decode()[-200:]}")
     none_left(place, "stopped")
-    return f"rlimits; memory ({held}) and time after SIGCONT"
+    return f"rlimits while stopped; memory: {held}; time after SIGCONT"
 
 
 def killed(place):
@@ -451,7 +458,7 @@ def main():
     passed = failed = skipped = 0
     try:
         tools = faults.copy_tools(binary, base)
-        before = faults.mounts(), faults.leaves()
+        before = faults.count(tools, base)
         for identity in harness.make_identities(options.identities.split(",")):
             for number, case in enumerate(CASES):
                 if options.pattern not in case.__name__:
@@ -469,9 +476,8 @@ def main():
                     print(f"FAIL {label}: {wrong}", flush=True)
                     failed += 1
                 shutil.rmtree(slot.dir)
-        for text in [f"mount left: {m}" for m in set(faults.mounts()) - set(before[0])] + [
-                f"cgroup left: {g}" for g in faults.left_leaves(before[1], tools["sbx"])]:
-            print(f"FAIL {text}")
+        for text in faults.left_since(before, tools, base):
+            print(f"FAIL left: {text}")
             failed += 1
     finally:
         shutil.rmtree(base, ignore_errors=True)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Every system call of a start fails once, with each plausible errno: the run fails closed and says at what, or its sandbox is whole.
 
-    tests/faults/run.py --binary build/sbx [--quick] [--as root,user] [-k COMMAND] [--only CALL] [-j 4] [--json FILE]
+    tests/faults/run.py --binary build/sbx [--quick|--every] [--as root,user] [-k COMMAND,…] [--only CALL] [-j 4] [--json FILE]
 
 A run without a fault, under tests/faults/inject.c, lists the calls of supervisor, init and payload (until its exec). Then each
-call and each errno of errnos.txt is a run of its own, in which that one call answers that errno. The payload,
-tests/probe/whole.c, says of each protection whether it is there; the tracer says what it looks like from outside. Wanted is
+call is made to fail in runs of their own, in which that one call answers an errno of errnos.txt. Calls of one place (the same process, call
+and path but for numbers) take its errnos in turn, after the first of them, over all commands, had each: hundreds are alike. --every: each call has each.
+The payload, tests/probe/whole.c, says of each protection whether it is there; the tracer says what it looks like from outside. Wanted is
   failed   the status of a failed set-up, an error in words with the errno's, the payload never ran, nothing is left;
   whole    the payload ran, and its report is the one of a run without a fault;
 anything else is a defect, unless allowed.txt lists the call with its reason. --quick: one command, each call once.
@@ -20,6 +21,7 @@ import json
 import os
 import pathlib
 import platform
+import queue
 import re
 import shutil
 import subprocess
@@ -30,7 +32,8 @@ import time
 
 sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "integration"))
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "integration")]
+import counting  # noqa: E402
 import harness  # noqa: E402
 
 SECONDS = 20 * harness.TIME_FACTOR  # after which a run hangs, if it does so twice
@@ -107,8 +110,9 @@ class Log:
                     self.made.append(rest)
                 elif kind == "x":
                     self.execs += 1
+                    self.facts.append([])
                 elif kind == "g":
-                    self.facts.append(rest)
+                    self.facts[-1].append(rest)  # of the program that began last
                 elif kind == "k":
                     self.killed.append(rest)
                 elif kind == "l":
@@ -196,6 +200,8 @@ class Slot:
                 shutil.rmtree(path)
             elif path.exists():
                 path.unlink()
+        for path in (self.dir / "run").iterdir():  # of a session that was killed
+            shutil.rmtree(path)
 
 
 class Run:
@@ -222,7 +228,7 @@ class Run:
         self.ran = "payload runs" in out
         self.err = done.stderr.decode("utf-8", "replace")
         self.report = normal(out, slot) if command.report else []
-        self.facts = sorted(normal("\n".join(self.log.facts), slot)) if command.report else []
+        self.facts = [sorted(normal("\n".join(program), slot)) for program in self.log.facts] if command.report else []
         self.result = None
         if command.result:
             try:
@@ -248,6 +254,7 @@ def normal(text, slot):
     text = re.sub(r"(pipe|socket):\[\d+\]", r"\1", text)
     text = re.sub(r"sbx-\d+-\d+-\d+-\d+", "LEAF", text)
     text = re.sub(r"\b19\d{8}\b", "LEASE", text)
+    text = re.sub(r"(/prepared/)[0-9a-f]{64}", r"\1KEY", text)  # of what was found out about an interpreter
     text = re.sub(r"NSPID\S*|NSJAIL\.\d+", "JAIL", text)
     text = re.sub(r"^(network +\S+:).*$", r"\1", text, flags=re.M)
     return text.splitlines()
@@ -261,10 +268,12 @@ def kept(path, slot):
 
 
 def differences(baselines, run):
-    """The lines that a run has more or less than each run without a fault; [] when it is like one of them."""
+    """The lines that a run has more or less than each run without a fault; [] when it is like one of them. Of what ran, the last
+    counts: before it, a sandbox may have been made to find a toolchain whose remembered place could not be read."""
     best = None
     for other in baselines:
-        found = [line for line in difflib.unified_diff(other.report + other.facts, run.report + run.facts, lineterm="", n=0)
+        facts = [sum(each.facts[-len(other.facts):], []) for each in (other, run)]
+        found = [line for line in difflib.unified_diff(other.report + facts[0], run.report + facts[1], lineterm="", n=0)
                  if line[:3] not in ("---", "+++") and not line.startswith("@@")]
         if best is None or len(found) < len(best):
             best = found
@@ -328,8 +337,8 @@ def isolation(run):
     return re.sub(r"\d+", "N", json.dumps(run.result.get("isolation"), sort_keys=True))
 
 
-def plan_of(calls, command, table, quick):
-    """Which calls of a recorded run fail with what."""
+def plan_of(calls, command, table, options, places):
+    """Which calls of a recorded run fail with what. `places`: how often a place was planned before."""
     plan, unknown = [], set()
     for call in calls:
         if command.only and call.call not in command.only:
@@ -339,6 +348,7 @@ def plan_of(calls, command, table, quick):
         if call.call not in table:
             unknown.add(call.call)
             continue
+        errors = []
         for error in table[call.call]:
             commands = COMMANDS_OF.get(call.call)
             if commands and commands[error] is not None:
@@ -347,9 +357,15 @@ def plan_of(calls, command, table, quick):
                     continue
             if call.result == -getattr(errno, error):
                 continue  # so it is anyway
-            plan.append((call, error))
-            if quick:
-                break
+            errors.append(error)
+        place = (call.role, call.call, re.sub(r"\d+", "N", call.label))
+        turn = places[place]
+        places[place] += 1
+        if errors and options.quick:
+            errors = errors[:1]
+        elif errors and turn and not options.every:
+            errors = [errors[turn % len(errors)]]
+        plan += [(call, error) for error in errors]
     return plan, unknown
 
 
@@ -407,8 +423,7 @@ class Driver:
                 if len(found) == 1:
                     print(f"FAIL {label} {hit} {error}: " + "; ".join(f"{w}: {t}" for w, t in bad[:4]), flush=True)
 
-    def command(self, base, identity, command):
-        import queue
+    def command(self, base, identity, command, places):
         slots = queue.Queue()
         made = [Slot(base, i, identity, self.tools) for i in range(self.options.jobs)]
         for slot in made:
@@ -426,7 +441,7 @@ class Driver:
         # The start of the program: from main() on it is sbx, before it libc.
         calls = recorded.log.calls
         begin = next((i for i, c in enumerate(calls) if c.call == "prctl"), 0)
-        plan, unknown = plan_of(calls[begin:], command, self.table, self.options.quick)
+        plan, unknown = plan_of(calls[begin:], command, self.table, self.options, places)
         for name in sorted(unknown):
             print(f"FAIL errnos.txt does not know '{name}'")
             self.counts["DEFECT"] += 1
@@ -454,17 +469,29 @@ def copy_tools(binary, base):
     return tools
 
 
-def mounts():
-    with open("/proc/self/mountinfo", encoding="utf-8") as file:
-        return sorted(line.split()[4] for line in file)
+def own_groups(counted):
+    """Those of the counted cgroups that commands of ours sweep: below our own."""
+    ours = [line.split(":", 2)[2].rstrip("/") for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines()]
+    return frozenset(group for group in counted.values["cgroup directories"] if any(re.match(rf"/sys/fs/cgroup(/[\w,]+)?{re.escape(path)}(/sbx)?/sbx-", group) for path in ours))
 
 
-def leaves():
-    found = set()
-    for root in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup"):
-        for directory, names, _files in os.walk(root):
-            found.update(os.path.join(directory, n) for n in names if re.fullmatch(r"sbx-\d+-\d+-\d+-\d+", n))
-    return found
+def count(tools, base):
+    """What stands, once a command of each user has taken away what a fault kept from being taken away."""
+    groups = own_groups(counting.Count(os.fsencode(base), tools["sbx"]))
+    for identity in harness.make_identities(["root", "user"]):
+        subprocess.run([tools["sbx"], "exec", "--", "true"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                       env={"PATH": harness.SYSTEM_PATH, "HOME": identity.home}, **identity.popen_arguments())
+    counted = counting.Count(os.fsencode(base), tools["sbx"])
+    # Every run has a TMPDIR and a runtime directory of its own; others' tests make files beside this one, and their sandboxes die meanwhile.
+    counted.values = {what: value for what, value in counted.values.items() if not what.startswith("files in ")}
+    counted.values["cgroup directories"] = own_groups(counted) & groups
+    return counted
+
+
+def left_since(before, tools, base):
+    """Lines about what stands since, and does not go away."""
+    return counting.settled(before, lambda: count(tools, base), 2 * harness.TIME_FACTOR, 30 * harness.TIME_FACTOR,
+                            lambda: counting.foreign_sandboxes(tools["sbx"]))
 
 
 def main():
@@ -472,7 +499,8 @@ def main():
     parser.add_argument("--binary", default=str(harness.ROOT / "build" / "sbx"))
     parser.add_argument("--as", dest="identities", default="root,user")
     parser.add_argument("--quick", action="store_true", help="each call once, with its first errno; without -k of one command only")
-    parser.add_argument("-k", dest="pattern", default="", help="only commands with this in their name")
+    parser.add_argument("--every", action="store_true", help="every call with every errno")
+    parser.add_argument("-k", dest="pattern", default="", help="only commands with one of these in their names")
     parser.add_argument("--only", default="", help="only calls whose 'ROLE CALL #N LABEL ERRNO' this expression finds")
     parser.add_argument("-j", dest="jobs", type=int, default=4)
     parser.add_argument("--json", default="")
@@ -489,18 +517,15 @@ def main():
     try:
         tools = copy_tools(binary, base)
         driver = Driver(options, tools)
-        before = mounts(), leaves()
-        identities = harness.make_identities(options.identities.split(","))
-        for identity in identities:
+        before = count(tools, base)
+        for identity in harness.make_identities(options.identities.split(",")):
+            places = collections.Counter()
             for command in COMMANDS:
-                if options.pattern not in command.name or (options.quick and not options.pattern and command.name != "exec"):
+                if not any(word in command.name for word in options.pattern.split(",")) or (options.quick and not options.pattern and command.name != "exec"):
                     continue
-                driver.command(base, identity, command)
-            # What a fault kept from being taken away, the next command takes away.
-            subprocess.run([tools["sbx"], "exec", "--", "true"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                           env={"PATH": harness.SYSTEM_PATH, "HOME": identity.home}, **identity.popen_arguments())
-        for text in [f"mount left: {m}" for m in set(mounts()) - set(before[0])] + [f"cgroup left: {g}" for g in left_leaves(before[1], tools["sbx"])]:
-            print(f"FAIL {text}")
+                driver.command(base, identity, command, places)
+        for text in left_since(before, tools, base):
+            print(f"FAIL left: {text}")
             driver.counts["DEFECT"] += 1
     finally:
         shutil.rmtree(base, ignore_errors=True)
@@ -519,17 +544,6 @@ def main():
     failed = driver.counts["DEFECT"]
     print(f"{runs - failed} passed, {failed} failed")
     return 1 if failed or not runs else 0
-
-
-def left_leaves(before, sbx):
-    """Leaves of dead makers that the next command does not take away. Others' runs may leave some at any time: a second look tells."""
-    def stale(path):
-        space, pid = path.rsplit("/", 1)[1].split("-")[1:3]
-        return os.readlink("/proc/self/ns/pid") == f"pid:[{space}]" and not os.path.exists(f"/proc/{pid}")
-    left = {path for path in leaves() - before if stale(path)}
-    subprocess.run([sbx, "exec", "--", "true"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                   env={"PATH": harness.SYSTEM_PATH, "HOME": os.path.dirname(sbx)})
-    return left & leaves()
 
 
 if __name__ == "__main__":
