@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "base/sys.h"
@@ -268,10 +269,9 @@ class ArchiveReader {
       }
     }
     // Whoever writes into a pipe has more to say: the end is two blocks of zeros, and GNU tar fills up ten kilobytes.
-    std::string rest(65536, '\0');
-    for (size_t left = rest.size(); left > 0;) {
+    for (size_t left = 65536; left > 0;) {
       SBX_TRY(wait());
-      const size_t got = SBX_TRY(sys::read(fd_, rest.data(), left));
+      const size_t got = SBX_TRY(sys::read(fd_, buffer_.data(), left));
       if (got == 0) break;
       left -= got;
     }
@@ -304,10 +304,9 @@ class ArchiveReader {
     return read(block, kBlock);
   }
   Status pass(uint64_t bytes) {
-    std::string buffer(std::min<uint64_t>(bytes, kCopyChunk), '\0');
     while (bytes > 0) {
-      const size_t some = std::min<uint64_t>(bytes, buffer.size());
-      SBX_TRY(read(buffer.data(), some));
+      const size_t some = std::min<uint64_t>(bytes, buffer_.size());
+      SBX_TRY(read(buffer_.data(), some));
       bytes -= some;
     }
     return {};
@@ -332,8 +331,9 @@ class ArchiveReader {
       return {};
     };
     for (const StoredPart& slot : tail.parts) SBX_TRY(take(slot));
-    for (bool more = tail.more != 0; more;) {
-      if (parts.size() > kMostParts) return no_archive("a file of more than " + std::to_string(kMostParts) + " parts");
+    bool more = tail.more != 0;
+    for (size_t slots = 0; more; slots += std::size(SparseBlock{}.parts)) {
+      if (slots > kMostParts) return no_archive("a file of more than " + std::to_string(kMostParts) + " parts");
       SparseBlock block{};
       SBX_TRY(read_block(&block));
       for (const StoredPart& slot : block.parts) SBX_TRY(take(slot));
@@ -356,13 +356,12 @@ class ArchiveReader {
     const UniqueFd parent = SBX_TRY(descend(parts));
     const uint64_t mode = SBX_TRY(number_of(header.mode, sizeof header.mode));
     const UniqueFd target = SBX_TRY_CTX(to_.make_file(parent.get(), own, (mode & 0100) != 0), quoted_path(name));
-    std::string buffer(kCopyChunk, '\0');
     for (const Extent& part : stored) {
       if (::lseek(target.get(), static_cast<off_t>(part.begin), SEEK_SET) < 0) return Error::from_errno(errno, "pass over a hole of " + quoted_path(name));
       for (uint64_t left = part.end - part.begin; left > 0;) {
-        const size_t some = std::min<uint64_t>(left, buffer.size());
-        SBX_TRY(read(buffer.data(), some));
-        SBX_TRY_CTX(sys::write_all(target.get(), std::string_view(buffer).substr(0, some)), quoted_path(name));
+        const size_t some = std::min<uint64_t>(left, buffer_.size());
+        SBX_TRY(read(buffer_.data(), some));
+        SBX_TRY_CTX(sys::write_all(target.get(), std::string_view(buffer_).substr(0, some)), quoted_path(name));
         left -= some;
       }
       SBX_TRY(pass(padding(part.end - part.begin)));
@@ -377,6 +376,7 @@ class ArchiveReader {
   int directory_;
   Tally tally_;
   bool begun_ = false;
+  std::string buffer_ = std::string(kCopyChunk, '\0');
 };
 
 // ---- what was unpacked, into its place --------------------------------------------------------------------------------
