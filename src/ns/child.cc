@@ -5,7 +5,7 @@
 // page. Everything that could need more is done by the supervisor beforehand.
 //
 // Theory of operation. Three processes exist: the supervisor (outside), init (pid 1 inside, this code for its whole
-// life) and the payload (pid 2 or 3, this code until exec). Where a CPU is free, a helper of init's (pid 2) makes the
+// life) and the payload (pid 2, this code until exec). Where a CPU is free, a helper of init's makes the
 // network's namespace beside the mounts.
 //
 //   supervisor                     init                                payload
@@ -712,14 +712,18 @@ struct NetworkHelper {
   leave(0);
 }
 
-// A process on a stack of its own in our memory: it returns nowhere.
+// A process on a stack of its own in our memory: it returns nowhere. Its number is far from those that the payload and its
+// children get, which are the same with and without it. Negative: that is refused here.
 long clone_onto(NetworkHelper& helper) noexcept {
-  char* const top = helper.stack + sizeof helper.stack;
-  constexpr unsigned long kFlags = CLONE_VM | CLONE_FILES;
+  const pid_t number = 300;  // the least that a namespace's pid_max leaves room for
+  clone_args args{};
+  args.flags = CLONE_VM | CLONE_FILES;
+  args.stack = reinterpret_cast<uint64_t>(helper.stack);
+  args.stack_size = sizeof helper.stack;
+  args.set_tid = reinterpret_cast<uint64_t>(&number);
+  args.set_tid_size = 1;
 #if defined(__x86_64__)
   long result;
-  register long r10 __asm__("r10") = 0;
-  register long r8 __asm__("r8") = 0;
   __asm__ volatile(
       "syscall\n\t"
       "test %%rax, %%rax\n\t"
@@ -728,16 +732,13 @@ long clone_onto(NetworkHelper& helper) noexcept {
       "call *%[work]\n"
       "1:"
       : "=a"(result)
-      : "a"(SYS_clone), "D"(kFlags), "S"(top), "d"(0), "r"(r10), "r"(r8), [work] "r"(&make_network), [helper] "r"(&helper)
+      : "a"(SYS_clone3), "D"(&args), "S"(CLONE_ARGS_SIZE_VER1), [work] "r"(&make_network), [helper] "r"(&helper)
       : "rcx", "r11", "memory");
   return result;
 #else
-  register long x8 __asm__("x8") = SYS_clone;
-  register long x0 __asm__("x0") = kFlags;
-  register char* x1 __asm__("x1") = top;
-  register long x2 __asm__("x2") = 0;
-  register long x3 __asm__("x3") = 0;
-  register long x4 __asm__("x4") = 0;
+  register long x8 __asm__("x8") = SYS_clone3;
+  register long x0 __asm__("x0") = reinterpret_cast<long>(&args);
+  register long x1 __asm__("x1") = CLONE_ARGS_SIZE_VER1;
   __asm__ volatile(
       "svc 0\n\t"
       "cbnz x0, 1f\n\t"
@@ -745,7 +746,7 @@ long clone_onto(NetworkHelper& helper) noexcept {
       "blr %[work]\n"
       "1:"
       : "+r"(x0)
-      : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), [work] "r"(&make_network), [helper] "r"(&helper)
+      : "r"(x8), "r"(x1), [work] "r"(&make_network), [helper] "r"(&helper)
       : "memory", "x30");
   return x0;
 #endif
@@ -755,12 +756,12 @@ long clone_onto(NetworkHelper& helper) noexcept {
 void start_network(const ChildPlan& plan, NetworkHelper& helper) noexcept {
   plan.page->stage = static_cast<uint32_t>(Stage::network);
   if (plan.network_beside) helper.pid = clone_onto(helper);
-  must(plan, plan.network_beside ? helper.pid : call(SYS_unshare, CLONE_NEWNET));
+  if (helper.pid <= 0) must(plan, call(SYS_unshare, CLONE_NEWNET));
 }
 
 // False: what was entered is one whose loopback is not up yet.
 bool enter_made_network(const ChildPlan& plan, const NetworkHelper& helper) noexcept {
-  if (!plan.network_beside) return false;
+  if (helper.pid <= 0) return false;
   long ended;
   do {
     ended = call(SYS_wait4, helper.pid, nullptr, __WALL, nullptr);

@@ -169,7 +169,7 @@ class Lister {
     call("umask(0)");
     if (plan_.network_namespace && !plan_.network_beside) call("unshare(CLONE_NEWNET)");
     if (plan_.network_namespace && plan_.network_beside) {
-      call("clone(CLONE_VM|CLONE_FILES): a helper");
+      call("clone3(CLONE_VM|CLONE_FILES, set_tid=300): a helper");
       end_run();
       who_ = "init's helper: ";
       call("unshare(CLONE_NEWNET)");

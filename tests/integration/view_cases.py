@@ -232,11 +232,11 @@ def own_loopback(t):
 
 @case("--net none: with one CPU init makes the network itself; where another is free a helper does, and both are the same")
 def network_helper(t):
-    script = "cut -d: -f1 /proc/net/dev | tail -n +3 | tr -d ' '; readlink /proc/self/ns/net"
+    script = "cut -d: -f1 /proc/net/dev | tail -n +3 | tr -d ' '; readlink /proc/self/ns/net; echo $$"
     cpu = str(min(os.sched_getaffinity(0)))
     for words, helper in ((["taskset", "-c", cpu], False), ([], None)):
         for _ in range(10):
-            done = t.expect(t.run([*words, t.binary, "exec", "-vv", "--", "sh", "-c", script]), out_match=r"^lo\nnet:\[\d+\]\n$", err=None)
+            done = t.expect(t.run([*words, t.binary, "exec", "-vv", "--", "sh", "-c", script]), out_match=r"^lo\nnet:\[\d+\]\n2\n$", err=None)
             t.true(os.readlink("/proc/self/ns/net") not in done.text, "the host's own network")
             seen = "a helper" in done.errors
             t.true("init's helper: unshare(CLONE_NEWNET)" in done.errors if seen else "init: unshare(CLONE_NEWNET)" in done.errors, "who makes it")
