@@ -209,14 +209,14 @@ def compiled_input(t):
 
 
 class Person:
-    """At a terminal."""
+    """At a terminal. `before`: a command that runs sbx with these words."""
 
-    def __init__(self, t, *words):
+    def __init__(self, t, *words, before=()):
         self.t = t
         self.terminal, child = pty.openpty()
         t.at_end(lambda: os.close(self.terminal))
         # A session of its own, so that the terminal is its controlling one.
-        self.process = t.spawn(["setsid", "--ctty", "--wait", t.binary, *words], stdin=child, stdout=child, stderr=child)
+        self.process = t.spawn(["setsid", "--ctty", "--wait", *before, t.binary, *words], stdin=child, stdout=child, stderr=child)
         os.close(child)
 
     def read(self):

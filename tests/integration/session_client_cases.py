@@ -3,7 +3,6 @@ import fcntl
 import io
 import json
 import os
-import pty
 import signal
 import socket
 import struct
@@ -125,15 +124,9 @@ def ended_unseen(t):
 @case("Ctrl-Z while a secret is typed gives the shell its echo back, fg takes it again, and the cell goes on", needs=("python", "bash"))
 def stopped_unseen(t):
     s = Session(t)
-    person = Person(t, "session", "ls")  # for its terminal's sake
-    person.rest()
-    terminal, child = pty.openpty()
-    t.at_end(lambda: os.close(terminal))
-    person.terminal = terminal
     # A shell that stays in front when its job has stopped: bash with job control, waiting for a line.
-    script = 'set -m; "$0" session attach s; echo "shell: $?"; read -r; fg >/dev/null; echo "ended: $?"'
-    person.process = t.spawn(["setsid", "--ctty", "--wait", "bash", "-c", script, t.binary], stdin=child, stdout=child, stderr=child)
-    os.close(child)
+    script = 'set -m; "$0" "$@"; echo "shell: $?"; read -r; fg >/dev/null; echo "ended: $?"'
+    person = Person(t, "session", "attach", "s", before=("bash", "-c", script))
     person.until(b"s> ")
     person.types(b"import getpass; p = getpass.getpass()\n")
     person.until(b"Password: ")
