@@ -470,9 +470,11 @@ def copy_tools(binary, base):
 
 
 def own_groups(counted):
-    """Those of the counted cgroups that commands of ours sweep: below our own."""
-    ours = [line.split(":", 2)[2].rstrip("/") for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines()]
-    return frozenset(group for group in counted.values["cgroup directories"] if any(re.match(rf"/sys/fs/cgroup(/[\w,]+)?{re.escape(path)}(/sbx)?/sbx-", group) for path in ours))
+    """Those of the counted cgroups that commands of ours sweep: below our own, and their maker is gone, not only dead."""
+    paths = "|".join(re.escape(line.split(":", 2)[2].rstrip("/")) for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines())
+    ours = re.compile(rf"/sys/fs/cgroup(?:/[\w,]+)?(?:{paths})(?:/sbx)?/sbx-\d+-(\d+)-")
+    made = {group: ours.match(group) for group in counted.values["cgroup directories"]}
+    return frozenset(group for group, match in made.items() if match and not os.path.exists(f"/proc/{match[1]}"))
 
 
 def count(tools, base):
