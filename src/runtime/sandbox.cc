@@ -826,7 +826,9 @@ class Live final : public LiveSandbox {
   // Ends of other programs that come before the answer are news for later.
   Result<pid_t> await_start() {
     while (SBX_TRY(wait_readable(socket_.get(), kStartMs))) {
-      const std::optional<ns::SpawnEvent> event = SBX_TRY(receive_event());
+      Result<std::optional<ns::SpawnEvent>> heard = receive_event();
+      if (!heard.ok()) return gone(heard.take_error());
+      const std::optional<ns::SpawnEvent> event = heard.value();
       if (!event) break;
       if (event->news != ns::SpawnNews::started) {
         early_.push_back(*event);
