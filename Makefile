@@ -96,7 +96,7 @@ test-faults: all
 differential-test:
 	@python3 tests/differential/compare.py --binary build/sbx --quick
 
-# Some two thousand programs; the first time fetches the sources of the interpreters' own test-suites into build/differential.
+# Some three thousand programs; the first time fetches the sources of the interpreters' own test-suites into build/differential.
 differential: build
 	@tools/install-deps.sh differential
 	@python3 tests/differential/compare.py --binary build/sbx -j $(JOBS) --as user,root --require-all --record build/differential.jsonl
