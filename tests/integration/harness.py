@@ -19,6 +19,11 @@ import sys
 import time
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
+# What a shell without job control runs in the background ignores these two, and so would all that is started from here.
+for _number in (signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, signal.SIG_DFL)
+
 ROOT = TESTS.parent
 HOSTILE = TESTS / "hostile"
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
