@@ -346,6 +346,8 @@ Error become(Jail& jail, const Streams& streams, const Log& log) {
   }
   if ((jail.clone_flags & CLONE_NEWPID) != 0) {
     // The first child is pid 1 of the new namespace, and its end would be the end of all later ones.
+    Result<sys::Pipe> bound = sys::pipe();
+    if (!bound.ok()) return bound.take_error();
     const pid_t first = ::fork();
     if (first < 0) return Error::from_errno(errno, "fork");
     if (first == 0) {
@@ -354,6 +356,10 @@ Error become(Jail& jail, const Streams& streams, const Log& log) {
       raw::call(SYS_close_range, 0, ~0u, 0);
       for (;;) ::pause();
     }
+    // Until its end is bound to ours: if we had died before, nobody would tell it.
+    bound.value().write.reset();
+    char none = 0;
+    (void)sys::read(bound.value().read.get(), &none, 1);
   }
   (void)sys::write_all(ask.value().write.get(), "m");
   jail.direct.death_signal = false;

@@ -620,6 +620,15 @@ def execve(t):
     t.expect(nsjail(t, "-Me", "-c", "/", "--disable_proc", "--cgroup_pids_max", "4", "--", "/bin/true"), status=255, err="mode EXECVE has no supervisor")
 
 
+@case("EXECVE that fails at once leaves no process: the one that holds the pid namespace ends with it, however soon", seconds=80)
+def execve_leaves_nothing(t):
+    missing = f"/nonexistent-{os.getpid()}-{own_id(t)}"
+    # Eight at once: some are dead before their child has run at all.
+    script = f'seq 300 | xargs -P 8 -I+ sh -c "$1 nsjail -Me -c / --disable_proc -- {missing}; true"'
+    t.run(["/bin/sh", "-c", script, "sh", t.binary], timeout=60)
+    t.wait_until(lambda: not [pid for pid in harness.processes_with(f"nsjail\0-Me\0-c\0/\0--disable_proc\0--\0{missing}")], 10, "none of them is left")
+
+
 class Server:
     """A jail that listens on a port that the kernel chose."""
 
