@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/text.h"
+#include "copy_bounds.h"
 #include "fuzz.h"
 #include "looks.h"
 #include "session/copy.h"
@@ -46,10 +47,7 @@ void mend(std::string& archive) {
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::Bytes bytes(data, size);
   const uint8_t flags = bytes.byte();
-  CopyBounds bounds;
-  bounds.max_bytes = bytes.byte() * uint64_t{64};
-  bounds.max_entries = bytes.byte() % 40 + 1;
-  bounds.max_depth = bytes.byte() % 40 + 1;
+  CopyBounds bounds = fuzz::small_bounds(bytes);
 
   const fuzz::Scratch scratch;
   const UniqueFd root = scratch.directory("root"), box = scratch.directory("root/box"), again = scratch.directory("again");

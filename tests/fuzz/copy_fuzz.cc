@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/text.h"
+#include "copy_bounds.h"
 #include "fuzz.h"
 #include "looks.h"
 #include "session/copy.h"
@@ -13,10 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace sbx::session;
   fuzz::Bytes bytes(data, size);
   const uint8_t flags = bytes.byte();
-  CopyBounds bounds;
-  bounds.max_bytes = bytes.byte() * uint64_t{64};
-  bounds.max_entries = bytes.byte() % 40 + 1;
-  bounds.max_depth = bytes.byte() % 40 + 1;
+  CopyBounds bounds = fuzz::small_bounds(bytes);
   // Paths as a caller might give them.
   static const char* const known[] = {"/box", "/box/", "box", "box/a", "/box/d", "/", "", "box/../box", "/box/d/..", "..", "/box/a/", "//box//d", "box/out.txt", "a"};
   std::string inside = known[bytes.byte() % std::size(known)];

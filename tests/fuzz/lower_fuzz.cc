@@ -13,19 +13,11 @@
 #include "policy/nsjail/schema.h"
 #include "policy/resolve.h"
 #include "runtime/spec_text.h"
+#include "../user_facts.h"
 
 namespace {
 
 using namespace sbx;
-
-HostFacts facts() {
-  HostFacts facts;
-  facts.uid = facts.gid = 1001;
-  facts.landlock_abi = 6;
-  facts.home = "/home/user";
-  facts.other_homes = {"/home/user", "/home/other"};
-  return facts;
-}
 
 std::optional<PolicyLayer> layer_of(unsigned language, std::string_view text) {
   if (language < 2) {
@@ -80,7 +72,7 @@ Result<SandboxSpec> resolved(std::vector<PolicyLayer> layers) {
   input.argv = {"true"};
   input.exec_path = "true";
   input.caller_environment = {{"A", "b"}, {"LANG", "C"}};
-  return resolve(layers, facts(), std::move(input));
+  return resolve(layers, facts_of_a_user(), std::move(input));
 }
 
 }  // namespace
@@ -109,7 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
   ns::PlanOptions options;
   options.pids_controller = (size & 1) != 0;
-  const Result<std::unique_ptr<ns::PlannedChild>> planned = ns::build_plan(spec.value(), facts(), options);
+  const Result<std::unique_ptr<ns::PlannedChild>> planned = ns::build_plan(spec.value(), facts_of_a_user(), options);
   if (!planned.ok()) {
     HOLDS(!planned.error().text().empty());
     return 0;

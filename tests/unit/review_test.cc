@@ -11,19 +11,11 @@
 #include "policy/loader.h"
 #include "policy/resolve.h"
 #include "policy/review.h"
+#include "../user_facts.h"
 
 using namespace sbx;
 
 namespace {
-
-HostFacts facts_of_a_user() {
-  HostFacts facts;
-  facts.uid = facts.gid = 1001;
-  facts.landlock_abi = 6;
-  facts.home = "/home/user";
-  facts.other_homes = {"/home/user", "/home/other"};
-  return facts;
-}
 
 SandboxSpec spec_of(const std::string& toml, bool sensitive = true) {
   std::vector<PolicyLayer> layers = {load_policy("default", {}).take()};
