@@ -95,7 +95,10 @@ int list(bool json) {
 
 // The sessions that the words name, or all.
 Result<std::vector<SessionRecord>> chosen(const SessionPlace& place, const std::vector<std::string>& words, bool all) {
-  if (all) return place.list();
+  if (all) {
+    SBX_TRY(place.await_announced());
+    return place.list();
+  }
   if (words.empty()) return Error(ErrorKind::usage, "which session?").with_hint("give an id or a name; sbx session ls lists them");
   std::vector<SessionRecord> records;
   records.reserve(words.size());

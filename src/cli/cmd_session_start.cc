@@ -149,15 +149,20 @@ int print_or_end(const std::string& text, const std::string& id) {
   return status;
 }
 
-// Nothing of the caller's but what the command line names: no descriptor, no terminal, no session.
-Result<int> detach(int report) {
-  constexpr int kReport = 3;
+constexpr int kReport = 3, kAnnounced = 4;
+
+// Nothing of the caller's but what the command line names: no descriptor, no terminal, no session. What is left: `report` as
+// kReport, and `announced` (-1: none) as kAnnounced.
+Status detach(int report, int announced) {
   const UniqueFd null = SBX_TRY(sys::open("/dev/null", O_RDWR));
   if (::dup2(null.get(), STDIN_FILENO) < 0 || ::dup2(null.get(), STDOUT_FILENO) < 0) return Error::from_errno(errno, "leave the terminal");
+  int last = kReport;
+  const UniqueFd kept(announced < 0 ? -1 : ::fcntl(announced, F_DUPFD_CLOEXEC, kAnnounced + 1));
   if (report != kReport && ::dup3(report, kReport, O_CLOEXEC) < 0) return Error::from_errno(errno, "leave the terminal");
-  if (::syscall(SYS_close_range, kReport + 1, ~0U, 0) != 0) return Error::from_errno(errno, "close what was inherited");
+  if (announced >= 0 && (last = ::dup3(kept.get(), kAnnounced, O_CLOEXEC)) < 0) return Error::from_errno(errno, "leave the terminal");
+  if (::syscall(SYS_close_range, last + 1, ~0U, 0) != 0) return Error::from_errno(errno, "close what was inherited");
   (void)::prctl(PR_SET_NAME, "sbx-session", 0, 0, 0);
-  return kReport;
+  return {};
 }
 
 Result<std::unique_ptr<runtime::SessionGround>> prepare(runtime::RunRequest request, const HostFacts& facts, const runtime::Observer& observer, const StartOptions& start) {
@@ -208,18 +213,12 @@ Status supervise(runtime::RunRequest& request, const StartOptions& start, const 
   });
 }
 
-[[noreturn]] void be_supervisor(runtime::RunRequest& request, const StartOptions& start, const FrontOptions& front, int pipe) {
-  const Result<int> report = detach(pipe);
-  int status = exit_code_for(ErrorKind::system);
-  if (!report.ok()) {
-    say_error(report.error());
-  } else {
-    const Status ended = supervise(request, start, front, report.value());
-    if (!ended.ok()) {
-      say_error(ended.error());
-      status = exit_code_for(ended.error().kind());
-      (void)tell(report.value(), status, "");
-    }
+[[noreturn]] void be_supervisor(runtime::RunRequest& request, const StartOptions& start, const FrontOptions& front, int pipe, int announced = -1) {
+  if (const Status detached = detach(pipe, announced); !detached.ok()) {
+    say_error(detached.error());
+  } else if (const Status ended = supervise(request, start, front, kReport); !ended.ok()) {
+    say_error(ended.error());
+    (void)tell(kReport, exit_code_for(ended.error().kind()), "");
   }
   ::_exit(0);
 }
@@ -254,7 +253,11 @@ int start_supervisor(runtime::RunRequest& request, const StartOptions& start, co
 }
 
 // A replacement for a warm session that was taken, made behind our back: nobody waits for it, nothing is said.
-void replace_warm(runtime::RunRequest& request, const StartOptions& start, const FrontOptions& front) {
+// But whoever ends all sessions waits until it is among them.
+void replace_warm(const session::SessionPlace& place, runtime::RunRequest& request, StartOptions& start, const FrontOptions& front) {
+  const Result<UniqueFd> announced = place.announce();
+  if (!announced.ok()) return;
+  start.host.entered = [] { ::close(kAnnounced); };
   const pid_t child = ::fork();
   if (child == 0) {
     ::setsid();
@@ -262,7 +265,7 @@ void replace_warm(runtime::RunRequest& request, const StartOptions& start, const
       Result<UniqueFd> null = sys::open("/dev/null", O_RDWR);
       if (null.ok()) {
         ::dup2(null.value().get(), STDERR_FILENO);
-        be_supervisor(request, start, front, null.value().get());
+        be_supervisor(request, start, front, null.value().get(), announced.value().get());
       }
     }
     ::_exit(0);
@@ -318,7 +321,7 @@ std::optional<int> take_warm(runtime::RunRequest& request, const StartOptions& s
     std::string text = record.id + "\n";
     if (start.json) text = described(record, start.host.name, true);
     const int status = print_or_end(text, record.id);
-    replace_warm(request, next, front);
+    replace_warm(place.value(), request, next, front);
     return status;
   }
   return std::nullopt;
@@ -378,6 +381,7 @@ int session_warm_command(const Invocation& invocation) {
   }
   const Result<session::SessionPlace> place = session::SessionPlace::open();
   if (!place.ok()) return fail_usage("session warm", place.error());
+  if (const Status whole = place.value().await_announced(); !whole.ok()) return fail_usage("session warm", whole.error());
   const Result<std::vector<session::SessionRecord>> records = place.value().list();
   if (!records.ok()) return fail_usage("session warm", records.error());
   size_t there = 0, all = 0;

@@ -63,6 +63,7 @@ Status Host::begin() {
   timer_.reset(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
   if (!epoll_.valid() || !timer_.valid() || !signals_.valid()) return Error::from_errno(errno, "make the session's descriptors");
   entry_.emplace(SBX_TRY(place_.add(options_.name, ground_.language(), options_.warm)));
+  if (options_.entered) options_.entered();
   runtime::CgroupParent* const cgroups = SBX_TRY(ground_.cgroups());
   live_ = SBX_TRY(runtime::LiveSandbox::start(ground_.spec(), facts_, cgroups));
   watch_.emplace(ground_.spec(), live_->cgroup(), live_->samples_memory());

@@ -31,6 +31,7 @@ struct HostOptions {
   Millis grace{3000};        // from the interrupt to the end of everything
   Millis start{120000};      // until the driver is ready: with what it imports beforehand, on a slow machine
   bool changes = false;      // the working directory can be written: tell what cells changed in it
+  std::function<void()> entered = nullptr;  // called once it has its entry in the place
   std::function<int64_t()> now_ms;  // for ttl and idle; milliseconds that go on in suspend. Empty: CLOCK_BOOTTIME
 };
 

@@ -46,6 +46,16 @@ sockaddr_un address_of(int directory, const std::string& id) {
   return address;
 }
 
+Status wait_for_range(int file, short kind) {
+  struct flock range {};
+  range.l_type = kind;
+  range.l_whence = SEEK_SET;
+  while (::fcntl(file, F_OFD_SETLKW, &range) != 0) {
+    if (errno != EINTR) return Error::from_errno(errno, "lock the directory of sessions");
+  }
+  return {};
+}
+
 std::string user_namespace_of(const std::string& process) {
   const Result<std::string> link = sys::readlink("/proc/" + process + "/ns/user");
   return link.ok() ? link.value() : "";
@@ -98,8 +108,22 @@ Result<SessionPlace> SessionPlace::open() {
   return Error(ErrorKind::system, last).with_hint("set XDG_RUNTIME_DIR to a directory of your own");
 }
 
+Result<UniqueFd> SessionPlace::open_lock() const { return sys::openat(directory_.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW, 0600); }
+
+// On the same file as hold()'s lock, which is of another kind: the two know nothing of each other (flock(2), "Interaction with fcntl").
+Result<UniqueFd> SessionPlace::announce() const {
+  UniqueFd lock = SBX_TRY(open_lock());
+  SBX_TRY(wait_for_range(lock.get(), F_RDLCK));
+  return lock;
+}
+
+Status SessionPlace::await_announced() const {
+  const UniqueFd lock = SBX_TRY(open_lock());
+  return wait_for_range(lock.get(), F_WRLCK);
+}
+
 Result<UniqueFd> SessionPlace::hold() const {
-  UniqueFd lock = SBX_TRY(sys::openat(directory_.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
+  UniqueFd lock = SBX_TRY(open_lock());
   while (::flock(lock.get(), LOCK_EX) != 0) {
     if (errno != EINTR) return Error::from_errno(errno, "lock the directory of sessions");
   }

@@ -36,6 +36,10 @@ class SessionPlace {
 
   // What lives, oldest first. Takes away what is left of the dead; `reaped` counts them.
   Result<std::vector<SessionRecord>> list(size_t* reaped = nullptr) const;
+  // What a session that is started behind its user's back holds from before that until it has its entry; forks share it.
+  Result<UniqueFd> announce() const;
+  // Waits until no such session is on its way: list() knows them all then.
+  Status await_announced() const;
   // By id, name, or the first four or more digits of an id: no name is such digits. Errors: usage, with what there is.
   Result<SessionRecord> find(const std::string& word) const;
   // Errors: usage when the session is gone by now.
@@ -70,6 +74,7 @@ class SessionPlace {
 
  private:
   Status check_free(const std::string& name) const;  // REQUIRES hold()
+  Result<UniqueFd> open_lock() const;
   Result<UniqueFd> hold() const;  // against others who add or take away
   bool is_alive(const std::string& id) const;
   void remove(const std::string& id) const;

@@ -1,6 +1,7 @@
 """Sessions: what cells keep, how each kind of end is told, and that nothing is left of them."""
 import json
 import os
+import pathlib
 import pty
 import select
 import signal
@@ -671,6 +672,32 @@ def warm(t):
     t.expect(t.sbx("session", "start", "--name", "w"), status=2, err="already")
     t.expect(t.sbx("session", "warm", "--count", "0"))
     t.equal(waiting(), set())
+
+
+def supervisors_of(runtime):
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if f"XDG_RUNTIME_DIR={runtime}".encode() in environment:
+            found.append(int(pid))
+    return found
+
+
+@case("whoever ends all sessions ends the one as well that is just being started ahead", needs="python", seconds=60)
+def warm_and_gone(t):
+    runtime = t.mkdir("run", 0o700)
+    t.base_env["XDG_RUNTIME_DIR"] = runtime
+    t.at_end(lambda: t.sbx("session", "stop", "--all", timeout=20))
+    for ending in (("stop", "--all"), ("warm", "--count", "0"), ("rm", "--all")):
+        t.expect(t.sbx("session", "warm"))
+        name = t.expect(t.sbx("session", "start")).text.strip()
+        t.expect(t.sbx("session", *ending))
+        if ending[0] == "warm":
+            t.expect(t.sbx("session", "stop", name))
+        t.wait_until(lambda: not supervisors_of(runtime), 10, f"nothing is left after {' '.join(ending)}")
 
 
 @case("--preload imports beforehand; what cannot be imported is no obstacle", needs="python")
