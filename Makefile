@@ -8,7 +8,7 @@
 #                             memory, disk or processes: half an hour
 #   make test-guest           cases and leaks in virtual machines with systemd and all cgroup v2 controllers (Debian 12 and 13)
 #   make soak RUNS=10000      mixed runs and attacks, 64 at once (AT_ONCE=64), with random kills, as root and as the user: nothing left, nothing
-#                             grows; make soak-guest: the same in both virtual machines, GUEST_RUNS=1000, 6 at once
+#                             grows; make soak-guest: the same in both virtual machines, GUEST_RUNS=1000
 #   make containment          docs/containment.md anew: the escape suite here, selftest beside bwrap, nsjail and firejail here and in virtual machines
 #   make test-sessions        the drivers of sessions, against a real ipykernel too
 #   make test-plots           what Python and R programs show comes back, with Debian's matplotlib, plotly, ggplot2 …
@@ -126,12 +126,11 @@ soak: build
 	@cmake --build build -j $(JOBS) --target probe
 	@python3 tests/soak/soak.py --binary build/sbx --runs $(RUNS) --at-once $(AT_ONCE) --json build/soak.json
 
-# Not 64 at once: a guest has 3 GiB and a tenth of the speed of one CPU, and a session's interpreter must start within 30 s.
 soak-guest: build
 	@tools/install-deps.sh guest
 	@cmake --build build -j $(JOBS) --target probe
-	@echo '--runs $(GUEST_RUNS) --at-once 6' > build/soak-options
-	@python3 tests/guest/run_guest.py $(GUESTS) --binary build/sbx --script tests/soak/guest.sh --file build/soak-options --boot-limit 1200 --limit $$((1800 + $(GUEST_RUNS) * 5))
+	@echo '--runs $(GUEST_RUNS) --at-once $(AT_ONCE)' > build/soak-options
+	@python3 tests/guest/run_guest.py $(GUESTS) --binary build/sbx --script tests/soak/guest.sh --file build/soak-options --memory 6144 --boot-limit 1200 --limit $$((1800 + $(GUEST_RUNS) * 5))
 
 containment: build
 	@tools/install-deps.sh guest compat
