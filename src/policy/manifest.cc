@@ -132,7 +132,8 @@ class Expander {
           normalize_path(text.value().front() == '/' ? text.value() : join_path(dir_name(path), text.value()));
       if (is_shown(target)) {
         // Dangling links are left out: a program may take a link that leads nowhere for a broken installation.
-        if (::lstat((root_ + target).c_str(), &status) == 0) ops_.push_back(SymlinkOp{path, text.value()});
+        if (::lstat((root_ + target).c_str(), &status) != 0) return note(errno, path);
+        ops_.push_back(SymlinkOp{path, text.value()});
         return;
       }
       const Result<std::string> real = sys::realpath(root_ + path);

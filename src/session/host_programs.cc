@@ -104,8 +104,11 @@ size_t Host::read_output(Program& program, int stream, size_t size) {
   UniqueFd& fd = stream == 1 ? program.out : program.err;
   if (!fd.valid()) return 0;
   char bytes[kChunk];
-  const ssize_t got = ::read(fd.get(), bytes, std::min(size, sizeof bytes));
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
+  ssize_t got;
+  do {
+    got = ::read(fd.get(), bytes, std::min(size, sizeof bytes));
+  } while (got < 0 && errno == EINTR);  // 0 would end drain(), and lose the rest
+  if (got < 0 && errno == EAGAIN) return 0;
   if (got <= 0) {
     forget(fd.get());
     fd.reset();

@@ -46,6 +46,15 @@ sockaddr_un address_of(int directory, const std::string& id) {
   return address;
 }
 
+// Then the next place will do. Whoever cannot look here for want of memory, descriptors or space, or because the disk is broken, must
+// not look elsewhere: others would not find its session, nor it theirs.
+bool is_not_for_us(const Error& error) {
+  for (const int errnum : {ENOENT, ENOTDIR, ELOOP, EACCES, EPERM, EROFS}) {
+    if (error.errnum() == errnum) return true;
+  }
+  return false;
+}
+
 Status wait_for_range(int file, short kind) {
   struct flock range {};
   range.l_type = kind;
@@ -76,7 +85,7 @@ Result<SessionPlace> SessionPlace::open() {
   std::string last = "no directory for sessions";
   for (const Candidate& candidate : candidates) {
     Result<UniqueFd> at = sys::open(candidate.base, O_RDONLY | O_DIRECTORY);
-    if (!at.ok() && at.error().kind() == ErrorKind::resource) return at.take_error();
+    if (!at.ok() && !is_not_for_us(at.error())) return at.take_error();
     if (!at.ok()) continue;
     const struct stat base = SBX_TRY(sys::fstat(at.value().get()));  // what nobody knows is not taken for another user's
     // A runtime directory that others may write, or that is another user's (su keeps the variable), is none of ours.
@@ -87,9 +96,7 @@ Result<SessionPlace> SessionPlace::open() {
       if (at.ok()) at = enter(at.value().get(), name);
     }
     if (!at.ok()) {
-      // Whoever cannot look here for want of memory, descriptors or space must not look elsewhere: others would not find
-      // its session, nor it theirs.
-      if (at.error().kind() == ErrorKind::resource) return at.take_error();
+      if (!is_not_for_us(at.error())) return at.take_error();
       last = at.error().text();
       continue;
     }

@@ -391,6 +391,7 @@ class Driver:
         self.defects = collections.OrderedDict()
         self.lock = threading.Lock()
         self.errnos, self.calls = set(), set()
+        self.missed = []
 
     def one(self, slots, command, identity, call, error, baselines, alone=False):
         """False: it did not end, which may be the machine's load: it is to be tried again, alone."""
@@ -406,6 +407,7 @@ class Driver:
         label = f"{command.name} [{identity.label}]"
         if not run.log.hits and not run.log.hang:
             with self.lock:
+                self.missed.append(f"{label} {call} {error}")
                 self.counts["not reached"] += 1
                 self.by_command[label]["not reached"] += 1
             return True
@@ -559,7 +561,7 @@ def main():
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps({
             "kernel": platform.release(), "runs": runs, "calls": len(driver.calls), "errnos": sorted(driver.errnos), "outcomes": driver.counts,
-            "by command": driver.by_command, "seconds": round(time.monotonic() - began),
+            "by command": driver.by_command, "seconds": round(time.monotonic() - began), "not reached": driver.missed,
             "defects": [{"where": key, "runs": [{"call": c, "wrong": w, "stderr": e} for c, w, e in found]} for key, found in driver.defects.items()]}, indent=1))
     print(f"faults: {runs} runs, {len(driver.calls)} calls, {len(driver.errnos)} errnos in {time.monotonic() - began:.0f} s: "
           + ", ".join(f"{v} {k}" for k, v in sorted(driver.counts.items())))
