@@ -221,12 +221,14 @@ inline constexpr int kSpawnFds = 5;
 enum class SpawnVerb : uint32_t {
   start = 1,  // what SpawnArea says; answered by `started`
   signal,     // to the process group of `pid`, if init still knows it; answered by `signalled` when it is sent
+  succeed,    // `pid` is killed, and the program is from then on its child `heir`, still called by the old number
   kill_all,   // SIGKILL to all but init, at one instant; answered by `emptied` when all are reaped
 };
 struct SpawnCommand {
   SpawnVerb verb = SpawnVerb::start;
   int32_t pid = 0;
   int32_t signal = 0;
+  int32_t heir = 0;
   uint32_t fds = 0;  // that came with it
 };
 enum class SpawnNews : uint32_t {

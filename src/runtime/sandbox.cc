@@ -735,7 +735,7 @@ class Live final : public LiveSandbox {
       if (pipe && facts_.root_identity && ::fchown(stream, host_uid(), host_gid()) != 0) return Error::from_errno(errno, "give a pipe to the program");
     }
     fds.insert(fds.end(), program.extra.begin(), program.extra.end());
-    SBX_TRY(send({ns::SpawnVerb::start, 0, 0, static_cast<uint32_t>(fds.size())}, fds));
+    SBX_TRY(send({ns::SpawnVerb::start, 0, 0, 0, static_cast<uint32_t>(fds.size())}, fds));
     exec.write.reset();
     pair[1].reset();
     const pid_t pid = SBX_TRY(await_start());
@@ -751,10 +751,11 @@ class Live final : public LiveSandbox {
   }
 
   void signal(pid_t pid, int signal) override {
-    if (send({ns::SpawnVerb::signal, pid, signal, 0}, {}).ok()) ++signals_;
+    if (send({ns::SpawnVerb::signal, pid, signal, 0, 0}, {}).ok()) ++signals_;
   }
+  void let_succeed(pid_t pid, pid_t heir) override { (void)send({ns::SpawnVerb::succeed, pid, 0, heir, 0}, {}); }
   bool is_signalling() const override { return signals_ > 0; }
-  void kill_all() override { (void)send({ns::SpawnVerb::kill_all, 0, 0, 0}, {}); }
+  void kill_all() override { (void)send({ns::SpawnVerb::kill_all, 0, 0, 0, 0}, {}); }
 
   int news_fd() const override { return socket_.get(); }
   std::optional<ns::SpawnEvent> next_news() override {

@@ -93,6 +93,7 @@ void Host::on_done(Job& job, const DriverFrame& frame) {
   collect_denials(program);
   job_denied_ = std::move(program.denied);
   program.denied.clear();
+  if (const int64_t heir = body.at("pid").integer(); heir != 0) live_->let_succeed(driver_pid_, static_cast<pid_t>(heir));
   const bool interrupted = body.at("status").text() == "interrupted";
   finish(job, interrupted ? Verdict::killed : Verdict::exited, static_cast<int>(body.at("exit_code").integer()), interrupted ? SIGINT : 0, true, "");
 }

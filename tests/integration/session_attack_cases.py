@@ -40,6 +40,29 @@ def socket_held(t):
     t.expect(s.run("1"), out="1\n")
 
 
+@case("a cell of bash that names another process as the one that goes on harms its own session's state, and nothing else", needs="bash", seconds=90)
+def heir_forged(t):
+    s = Session(t, lang="bash")
+    supervisor = s.show()["supervisor_pid"]
+    program = t.spawn([t.binary, "session", "exec", "s", "--", "sh", "-c", "echo $$; read x; echo got $x"], stdin=subprocess.PIPE)
+    other = int(program.stdout.readline())
+    say = ('body="{\\"type\\":\\"done\\",\\"cell\\":$__sbx_cell,\\"token\\":\\"$__sbx_token\\",\\"seq\\":1,\\"status\\":\\"ok\\",\\"exit_code\\":0,\\"execution_count\\":1,\\"dropped\\":0,\\"pid\\":%s}"\n'
+           'printf %%08x%%s ${#body} "$body" >&$__sbx_0; sleep 1000')
+    for pid in ("1", "$BASHPID", str(other), "2000000000", "$(sleep 0 & echo $!)"):
+        t.expect(s.run("x=kept"))
+        t.expect(s.run(say % pid), out=None, err=None)
+        lost = s.run("echo $x.")  # it began before the end was known, or after
+        t.true((lost.status, lost.out) in ((0, b".\n"), (137, b"")), lost.describe())
+        t.match(lost.errors, "state was lost")
+    for pid in ("-5", "4294967297"):
+        t.expect(s.run(say % pid), status=137, err="a pid that is none")
+    # One that does not read the next cell: that is deaf, as every such driver.
+    t.expect(s.run("(sleep 1000; :) & " + say % "$!"), out=None, err=None)
+    t.expect(s.run("echo unheard", "--timeout", "300ms"), out="", status=124, err="state was lost")
+    t.expect(s.run("echo on"), out="on\n")
+    t.equal(s.show()["supervisor_pid"], supervisor)
+
+
 @case("a fork bomb, and one that ignores every signal, end with the cell; the session goes on", needs="python", seconds=60)
 def fork_bomb(t):
     s = Session(t, "--pids", "40", "--time", "3s")
