@@ -1312,6 +1312,7 @@ void reap_spawned(const ChildPlan& plan, Spawned& spawned, int options) noexcept
     // Its children are ours now. The payload says which one the heir is: one that is none, or another program, is not believed.
     const int heir = place->heir;
     place->heir = 0;
+    if (heir != 0) report(plan, SpawnNews::succeeded, place->name, 0);
     if (heir > 1 && place_of_process(spawned, heir) == nullptr && call(SYS_waitid, P_PID, heir, nullptr, WEXITED | WNOHANG | WNOWAIT, nullptr) == 0) {
       place->pid = heir;
       continue;
@@ -1322,9 +1323,9 @@ void reap_spawned(const ChildPlan& plan, Spawned& spawned, int options) noexcept
 }
 
 // Reaping does the rest: waiting for the end here would hang where somebody inside traces it.
-void let_succeed(Spawned& spawned, int name, int heir) noexcept {
+void let_succeed(const ChildPlan& plan, Spawned& spawned, int name, int heir) noexcept {
   Spawned::Place* const place = place_of(spawned, name);
-  if (name <= 0 || place == nullptr) return;
+  if (name <= 0 || heir == 0 || place == nullptr || place->heir != 0) return report(plan, SpawnNews::succeeded, name, 0);
   place->heir = heir;
   call(SYS_kill, place->pid, SIGKILL);
 }
@@ -1443,7 +1444,7 @@ void shelve_capabilities(const ChildPlan& plan, uint64_t keep) noexcept {
         }
         report(plan, SpawnNews::signalled, command.pid, 0);
         break;
-      case SpawnVerb::succeed: let_succeed(spawned, command.pid, command.heir); break;
+      case SpawnVerb::succeed: let_succeed(plan, spawned, command.pid, command.heir); break;
       case SpawnVerb::kill_all:
         call(SYS_kill, -1, SIGKILL);  // a fork that is under way fails: kill(2) holds the list of processes meanwhile
         reap_spawned(plan, spawned, 0);

@@ -751,10 +751,12 @@ class Live final : public LiveSandbox {
   }
 
   void signal(pid_t pid, int signal) override {
-    if (send({ns::SpawnVerb::signal, pid, signal, 0, 0}, {}).ok()) ++signals_;
+    if (send({ns::SpawnVerb::signal, pid, signal, 0, 0}, {}).ok()) ++unsettled_;
   }
-  void let_succeed(pid_t pid, pid_t heir) override { (void)send({ns::SpawnVerb::succeed, pid, 0, heir, 0}, {}); }
-  bool is_signalling() const override { return signals_ > 0; }
+  void let_succeed(pid_t pid, pid_t heir) override {
+    if (send({ns::SpawnVerb::succeed, pid, 0, heir, 0}, {}).ok()) ++unsettled_;
+  }
+  bool is_settling() const override { return unsettled_ > 0; }
   void kill_all() override { (void)send({ns::SpawnVerb::kill_all, 0, 0, 0, 0}, {}); }
 
   int news_fd() const override { return socket_.get(); }
@@ -817,7 +819,7 @@ class Live final : public LiveSandbox {
     ns::SpawnEvent event;
     const ssize_t got = ::recv(socket_.get(), &event, sizeof event, MSG_DONTWAIT);
     if (got == static_cast<ssize_t>(sizeof event)) {
-      if (event.news == ns::SpawnNews::signalled) --signals_;
+      if (event.news == ns::SpawnNews::signalled || event.news == ns::SpawnNews::succeeded) --unsettled_;
       return std::optional(event);
     }
     if (got < 0 && errno != EAGAIN) return Error::from_errno(errno, "hear from the sandbox's init");
@@ -849,7 +851,7 @@ class Live final : public LiveSandbox {
   std::optional<Launched> launched_;  // before all that it stands on goes
   std::vector<UniqueFd> slots_;
   std::deque<ns::SpawnEvent> early_;
-  int signals_ = 0;  // asked for and not answered yet
+  int unsettled_ = 0;  // asked for and not answered yet
   Isolation isolation_;
 };
 

@@ -101,7 +101,7 @@ void Host::on_done(Job& job, const DriverFrame& frame) {
 void Host::next_cell() {
   if (over_ || cell_ || queue_.empty() || emptying_) return;
   if (ground_.has_driver() && !driver_ready_) return;
-  if (live_->is_signalling()) return;  // what was meant for the last cell would hit this one
+  if (live_->is_settling()) return;  // what was meant for the last cell would hit this one
   cell_ = std::move(queue_.front());
   queue_.pop_front();
   Job& job = *cell_;
