@@ -1275,14 +1275,23 @@ void reap(const ChildPlan& plan, long payload) noexcept {
 
 // ---- init of a sandbox that outlives its programs -----------------------------------------------------------------
 
-// The programs that the supervisor asked for; 0: a free place.
+// The programs that the supervisor asked for. `name`: the pid of the first process, whose group it stays; 0: a free place.
 struct Spawned {
-  int pids[kMaxSpawned];
+  struct Place {
+    int name, pid, heir;
+  } places[kMaxSpawned];
 };
 
-int* place_of(Spawned& spawned, long pid) noexcept {
-  for (int& known : spawned.pids) {
-    if (known == pid) return &known;
+Spawned::Place* place_of(Spawned& spawned, long name) noexcept {
+  for (Spawned::Place& place : spawned.places) {
+    if (place.name == name) return &place;
+  }
+  return nullptr;
+}
+
+Spawned::Place* place_of_process(Spawned& spawned, long pid) noexcept {
+  for (Spawned::Place& place : spawned.places) {
+    if (place.name != 0 && place.pid == pid) return &place;
   }
   return nullptr;
 }
@@ -1298,11 +1307,27 @@ void reap_spawned(const ChildPlan& plan, Spawned& spawned, int options) noexcept
     int status = 0;
     const long pid = call(SYS_wait4, -1, &status, options, nullptr);
     if (pid <= 0) return;
-    int* const place = place_of(spawned, pid);
+    Spawned::Place* const place = place_of_process(spawned, pid);
     if (place == nullptr) continue;  // an orphan
-    *place = 0;
-    report(plan, SpawnNews::ended, pid, status);
+    // Its children are ours now. The payload says which one the heir is: one that is none, or another program, is not believed.
+    const int heir = place->heir;
+    place->heir = 0;
+    if (heir != 0) report(plan, SpawnNews::succeeded, place->name, 0);
+    if (heir > 1 && place_of_process(spawned, heir) == nullptr && call(SYS_waitid, P_PID, heir, nullptr, WEXITED | WNOHANG | WNOWAIT, nullptr) == 0) {
+      place->pid = heir;
+      continue;
+    }
+    report(plan, SpawnNews::ended, place->name, status);
+    place->name = 0;
   }
+}
+
+// Reaping does the rest: waiting for the end here would hang where somebody inside traces it.
+void let_succeed(const ChildPlan& plan, Spawned& spawned, int name, int heir) noexcept {
+  Spawned::Place* const place = place_of(spawned, name);
+  if (name <= 0 || heir == 0 || place == nullptr || place->heir != 0) return report(plan, SpawnNews::succeeded, name, 0);
+  place->heir = heir;
+  call(SYS_kill, place->pid, SIGKILL);
 }
 
 // The number of descriptors that came with the command; -1: the supervisor is gone.
@@ -1355,11 +1380,18 @@ int receive_command(const ChildPlan& plan, SpawnCommand& command, int (&fds)[kSp
 }
 
 void start_spawned(const ChildPlan& plan, Spawned& spawned, const int (&fds)[kSpawnFds + kMaxExtra], int count) noexcept {
-  int* const place = place_of(spawned, 0);
+  Spawned::Place* const place = place_of(spawned, 0);
   long pid = -EAGAIN;
   if (place != nullptr && count >= kSpawnFds) pid = call(SYS_clone, SIGCHLD, 0, 0, 0, 0);
   if (pid == 0) run_spawned(plan, fds, count);
-  if (pid > 0) *place = static_cast<int>(pid);
+  if (pid > 0 && place_of(spawned, pid) != nullptr) {  // a heir goes on under that number
+    call(SYS_kill, pid, SIGKILL);
+    pid = -EAGAIN;
+  }
+  if (pid > 0) {
+    place->name = place->pid = static_cast<int>(pid);
+    place->heir = 0;
+  }
   report(plan, SpawnNews::started, pid > 0 ? pid : 0, pid > 0 ? 0 : pid);
 }
 
@@ -1387,8 +1419,8 @@ void shelve_capabilities(const ChildPlan& plan, uint64_t keep) noexcept {
   must(plan, signals);
   call(SYS_prctl, PR_SET_NAME, "sbx-init", 0, 0, 0);
   Spawned spawned;
-  for (int& pid : spawned.pids) {
-    pid = 0;
+  for (Spawned::Place& place : spawned.places) {
+    place.name = place.pid = place.heir = 0;
     __asm__ volatile("" ::: "memory");
   }
   for (;;) {
@@ -1408,10 +1440,11 @@ void shelve_capabilities(const ChildPlan& plan, uint64_t keep) noexcept {
       case SpawnVerb::signal:
         if (command.pid > 0 && place_of(spawned, command.pid) != nullptr) {
           // The group: what an interrupted program started shall be interrupted as well.
-          if (call(SYS_kill, -command.pid, command.signal) < 0) call(SYS_kill, command.pid, command.signal);
+          if (call(SYS_kill, -command.pid, command.signal) < 0) call(SYS_kill, place_of(spawned, command.pid)->pid, command.signal);
         }
         report(plan, SpawnNews::signalled, command.pid, 0);
         break;
+      case SpawnVerb::succeed: let_succeed(plan, spawned, command.pid, command.heir); break;
       case SpawnVerb::kill_all:
         call(SYS_kill, -1, SIGKILL);  // a fork that is under way fails: kill(2) holds the list of processes meanwhile
         reap_spawned(plan, spawned, 0);

@@ -221,12 +221,15 @@ inline constexpr int kSpawnFds = 5;
 enum class SpawnVerb : uint32_t {
   start = 1,  // what SpawnArea says; answered by `started`
   signal,     // to the process group of `pid`, if init still knows it; answered by `signalled` when it is sent
+  succeed,    // `pid` is killed, and the program is then its child `heir`, still called by the old number; answered by
+              // `succeeded` when the old process is reaped, and where there is no such child by `ended` after it
   kill_all,   // SIGKILL to all but init, at one instant; answered by `emptied` when all are reaped
 };
 struct SpawnCommand {
   SpawnVerb verb = SpawnVerb::start;
   int32_t pid = 0;
   int32_t signal = 0;
+  int32_t heir = 0;
   uint32_t fds = 0;  // that came with it
 };
 enum class SpawnNews : uint32_t {
@@ -234,6 +237,7 @@ enum class SpawnNews : uint32_t {
   ended,        // wait status of a program that was started
   emptied,
   signalled,  // the signal is sent, or had nobody to go to
+  succeeded,
 };
 struct SpawnEvent {
   SpawnNews news = SpawnNews::started;

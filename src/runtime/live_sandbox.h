@@ -51,8 +51,11 @@ class LiveSandbox {
   virtual Result<StartedProgram> start_program(const ProgramStart& program) = 0;
   // To the program's process group; nothing when it has ended.
   virtual void signal(pid_t pid, int signal) = 0;
-  // True: a signal was asked for, and may come yet. News tell of the change.
-  virtual bool is_signalling() const = 0;
+  // The program goes on in another process, a child of the one that it was: that one is killed, the program keeps its name.
+  // Where there is no such child the program has ended.
+  virtual void let_succeed(pid_t pid, pid_t heir) = 0;
+  // True: one of these two was asked for, and may come yet. News tell of the change.
+  virtual bool is_settling() const = 0;
   // Ends every process but init, at one instant. News of the ends follow, then one without a pid.
   virtual void kill_all() = 0;
 

@@ -735,7 +735,7 @@ class Live final : public LiveSandbox {
       if (pipe && facts_.root_identity && ::fchown(stream, host_uid(), host_gid()) != 0) return Error::from_errno(errno, "give a pipe to the program");
     }
     fds.insert(fds.end(), program.extra.begin(), program.extra.end());
-    SBX_TRY(send({ns::SpawnVerb::start, 0, 0, static_cast<uint32_t>(fds.size())}, fds));
+    SBX_TRY(send({ns::SpawnVerb::start, 0, 0, 0, static_cast<uint32_t>(fds.size())}, fds));
     exec.write.reset();
     pair[1].reset();
     const pid_t pid = SBX_TRY(await_start());
@@ -751,10 +751,13 @@ class Live final : public LiveSandbox {
   }
 
   void signal(pid_t pid, int signal) override {
-    if (send({ns::SpawnVerb::signal, pid, signal, 0}, {}).ok()) ++signals_;
+    if (send({ns::SpawnVerb::signal, pid, signal, 0, 0}, {}).ok()) ++unsettled_;
   }
-  bool is_signalling() const override { return signals_ > 0; }
-  void kill_all() override { (void)send({ns::SpawnVerb::kill_all, 0, 0, 0}, {}); }
+  void let_succeed(pid_t pid, pid_t heir) override {
+    if (send({ns::SpawnVerb::succeed, pid, 0, heir, 0}, {}).ok()) ++unsettled_;
+  }
+  bool is_settling() const override { return unsettled_ > 0; }
+  void kill_all() override { (void)send({ns::SpawnVerb::kill_all, 0, 0, 0, 0}, {}); }
 
   int news_fd() const override { return socket_.get(); }
   std::optional<ns::SpawnEvent> next_news() override {
@@ -820,7 +823,7 @@ class Live final : public LiveSandbox {
     ns::SpawnEvent event;
     const ssize_t got = ::recv(socket_.get(), &event, sizeof event, MSG_DONTWAIT);
     if (got == static_cast<ssize_t>(sizeof event)) {
-      if (event.news == ns::SpawnNews::signalled) --signals_;
+      if (event.news == ns::SpawnNews::signalled || event.news == ns::SpawnNews::succeeded) --unsettled_;
       return std::optional(event);
     }
     if (got < 0 && errno != EAGAIN) return Error::from_errno(errno, "hear from the sandbox's init");
@@ -852,7 +855,7 @@ class Live final : public LiveSandbox {
   std::optional<Launched> launched_;  // before all that it stands on goes
   std::vector<UniqueFd> slots_;
   std::deque<ns::SpawnEvent> early_;
-  int signals_ = 0;  // asked for and not answered yet
+  int unsettled_ = 0;  // asked for and not answered yet
   Isolation isolation_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <utility>
 
 #include "base/sys.h"
@@ -170,6 +171,7 @@ Result<DriverFrame> FrameReader::check(Json body) {
     const std::string& status = body.at("status").text();
     if (status != "ok" && status != "error" && status != "interrupted" && status != "exit") return broken("an unknown status");
     if (const int64_t code = body.at("exit_code").integer(-1); code < 0 || code > 255) return broken("an exit code that is none");
+    if (const int64_t heir = body.at("pid").integer(); heir < 0 || heir > INT32_MAX) return broken("a pid that is none");
     if (const Json& error = body.at("error"); !error.is(Json::Kind::null)) {
       for (const char* key : {"name", "value", "traceback"}) {
         if (!error.at(key).is(Json::Kind::text)) return broken("an error without " + std::string(key));

@@ -93,6 +93,7 @@ void Host::on_done(Job& job, const DriverFrame& frame) {
   collect_denials(program);
   job_denied_ = std::move(program.denied);
   program.denied.clear();
+  if (const int64_t heir = body.at("pid").integer(); heir != 0) live_->let_succeed(driver_pid_, static_cast<pid_t>(heir));
   const bool interrupted = body.at("status").text() == "interrupted";
   finish(job, interrupted ? Verdict::killed : Verdict::exited, static_cast<int>(body.at("exit_code").integer()), interrupted ? SIGINT : 0, true, "");
 }
@@ -100,7 +101,7 @@ void Host::on_done(Job& job, const DriverFrame& frame) {
 void Host::next_cell() {
   if (over_ || cell_ || queue_.empty() || emptying_) return;
   if (ground_.has_driver() && !driver_ready_) return;
-  if (live_->is_signalling()) return;  // what was meant for the last cell would hit this one
+  if (live_->is_settling()) return;  // what was meant for the last cell would hit this one
   cell_ = std::move(queue_.front());
   queue_.pop_front();
   Job& job = *cell_;

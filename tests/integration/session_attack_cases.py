@@ -40,6 +40,27 @@ def socket_held(t):
     t.expect(s.run("1"), out="1\n")
 
 
+@case("a cell of bash that names another process as the one that goes on harms its own session's state, and nothing else", needs="bash", seconds=90)
+def heir_forged(t):
+    s = Session(t, lang="bash")
+    supervisor = s.show()["supervisor_pid"]
+    program = t.spawn([t.binary, "session", "exec", "s", "--", "sh", "-c", "echo $$; read x; echo got $x"], stdin=subprocess.PIPE)
+    other = int(program.stdout.readline())
+    say = ('body="{\\"type\\":\\"done\\",\\"cell\\":$__sbx_cell,\\"token\\":\\"$__sbx_token\\",\\"seq\\":1,\\"status\\":\\"ok\\",\\"exit_code\\":0,\\"execution_count\\":1,\\"dropped\\":0,\\"pid\\":%s}"\n'
+           'printf %%08x%%s ${#body} "$body" >&$__sbx_0; sleep 1000')
+    for pid in ("1", "$BASHPID", str(other), "2000000000", "$(sleep 0 & echo $!)"):
+        t.expect(s.run("x=kept"))
+        t.expect(s.run(say % pid), out=None, err=None)
+        t.expect(s.run("echo $x."), out=".\n", err="state was lost")
+    for pid in ("-5", "4294967297"):
+        t.expect(s.run(say % pid), status=137, err="a pid that is none")
+    # One that does not read the next cell: that is deaf, as every such driver.
+    t.expect(s.run("(sleep 1000; :) & " + say % "$!"), out=None, err=None)
+    t.expect(s.run("echo unheard", "--timeout", "300ms"), out="", status=124, err="state was lost")
+    t.expect(s.run("echo on"), out="on\n")
+    t.equal(s.show()["supervisor_pid"], supervisor)
+
+
 @case("a fork bomb, and one that ignores every signal, end with the cell; the session goes on", needs="python", seconds=60)
 def fork_bomb(t):
     s = Session(t, "--pids", "40", "--time", "3s")
@@ -160,11 +181,26 @@ def late_interrupt(t):
         t.equal((second.returncode, out), (0, b"on\nwhole\n"), err)
 
 
+@case("a bash that init is late to let go on in its child begins no later cell: the next exit finds its heir as well", needs="bash")
+def late_heir(t):
+    s = Session(t, lang="bash")
+    init = process_tree(s.show()["supervisor_pid"])[1]
+    t.at_end(lambda: alive(init) and os.kill(init, signal.SIGCONT))
+    for number in range(10):
+        os.kill(init, signal.SIGSTOP)
+        t.expect(s.run("n=$((n + 1)); exit 3"), status=3)
+        second = s.spawn("n=$((n + 1)); exit 4")
+        t.wait_until(lambda: s.show()["waiting"] == 1 or second.poll() is not None, 20, "the next cell waits, or has run")
+        os.kill(init, signal.SIGCONT)
+        t.equal(second.wait(20), 4)
+        t.expect(s.run("echo $n"), out=f"{2 * number + 2}\n", err="^$")
+
+
 @case("forks of a cell that is interrupted say so in it, and not in the next one; what it started in the background goes on", needs="python")
 def forks_interrupted(t):
     s = Session(t)
     cell = s.spawn("import os, subprocess, time\nlater = subprocess.Popen(['sleep', '60'], start_new_session=True)\nfor _ in range(5):\n    if os.fork() == 0: break\n"
-                   "print('on', flush=True)\ntry: time.sleep(60)\nfinally:\n    time.sleep(0.1); print('end', flush=True)")
+                   "try:\n    print('on', flush=True); time.sleep(60)\nfinally:\n    time.sleep(0.1); print('end', flush=True)")
     for _ in range(6):
         t.equal(cell.stdout.readline(), b"on\n")
     cell.send_signal(signal.SIGINT)

@@ -301,6 +301,26 @@ def bash(t):
     t.expect(s.run("echo $x"), out="41\n")
 
 
+@case("cells of bash that exit or are interrupted leave no process, however many; what the last one has is the next one's", needs="bash", seconds=180)
+def bash_leaves_nothing(t):
+    s = Session(t, "--pids", "12", lang="bash")
+    t.expect(s.run("f() { echo f$n; }; declare -A m; trap 'echo usr' USR1; set -f; cd /tmp; n=0; sleep 1000 >/dev/null 2>&1 & job=$!"))
+    before = s.show()["processes"]
+    for number in range(1, 41):
+        t.expect(s.run("n=$((n + 1)); m[$n]=$n; exit 3"), status=3)
+        t.expect(s.run("n=$((n + 1)); m[$n]=$n; kill -INT $BASHPID"), status=130)
+        t.expect(s.run("set -e; n=$((n + 1)); m[$n]=$n; false"), status=1)
+        t.expect(s.run("set +e; f; kill -USR1 $BASHPID"), out=f"f{3 * number}\nusr\n")
+    t.wait_until(lambda: s.show()["processes"] == before, 5, "no more processes than before")
+    t.expect(s.run("echo $n ${#m[@]} $PWD ${-//[^f]}; kill -0 $job && kill $job"), out="120 120 /tmp f\n")
+    waiting = s.spawn("echo on; sleep 60")
+    t.equal(waiting.stdout.readline(), b"on\n")
+    t.expect(t.sbx("session", "interrupt", "s"))
+    t.equal(waiting.wait(30), 130)
+    t.expect(s.run("kill -9 $BASHPID"), status=137, err="state was lost")
+    t.expect(s.run("echo $n."), out=".\n")
+
+
 @case("a language without a driver says that it keeps files only, and does", needs="perl")
 def files_only(t):
     s = Session(t, lang="perl")

@@ -3,7 +3,8 @@
 # Cells run by eval, outside of every function, so that what they declare is there for the next one; by -c and all of it on one
 # line, so that the line numbers in messages are the cell's. Between cells descriptor 0 is the channel. For a cell a redirection
 # puts stdin there: bash then keeps the original under the lowest free number from 10 on, close-on-exec, which it does for
-# 0, 1 and 2 only. `exit`, `set -e` and an interrupt end the process; its last act is to go on in a child, which has all of the state.
+# 0, 1 and 2 only. `exit`, `set -e` and an interrupt end the process; its last act is to go on in a child, which has all of the state and
+# tells the end of the cell. It then waits, because the sandbox's init, which is told of the child, looks after it when we are gone: init ends us.
 # Our names begin with __sbx_; `trap` is ours too, for EXIT. Bash 4.4 and later.
 
 if [[ ${1-} == +([0-9]) ]]; then
@@ -12,7 +13,7 @@ fi
 
 __sbx_loop='while __sbx_next; do { __sbx_status "$__sbx_last"; eval "$__sbx_before$__sbx_code"; } <"$__sbx_stdin" >&"$__sbx_1" 2>&"$__sbx_2"; { __sbx_end ok "$?"; } >/dev/null 2>&1; done; __sbx_broken && eval "$__sbx_loop"; __sbx_bye'
 # The end of the process, while the state lives. Not that of a child, which bash lets have our trap here and there.
-__sbx_exit='__sbx_last=$?; [[ $BASHPID == "$__sbx_pid" ]] || builtin exit "$__sbx_last"; { __sbx_end exit "$__sbx_last"; } >/dev/null 2>&1; exec >&"$__sbx_1" 2>&"$__sbx_2"; (eval "$__sbx_again"; __sbx_start; eval "$__sbx_loop"); builtin exit 0'
+__sbx_exit='__sbx_last=$?; [[ $BASHPID == "$__sbx_pid" ]] || builtin exit "$__sbx_last"; { __sbx_end exit "$__sbx_last"; } >/dev/null 2>&1; exec >&"$__sbx_1" 2>&"$__sbx_2"; (eval "$__sbx_again"; __sbx_start; { __sbx_done ",\"pid\":$BASHPID"; } >/dev/null 2>&1; eval "$__sbx_loop"); builtin exit 0'
 
 # One frame into the variable $1; false: the stream has ended.
 __sbx_read() {
@@ -101,9 +102,12 @@ __sbx_end() {
     status=error
   fi
   [[ -z $__sbx_interrupted ]] || status=interrupted
-  __sbx_write "{\"type\":\"done\",\"cell\":$__sbx_cell,\"token\":\"$__sbx_token\",\"seq\":1,\"status\":\"$status\",\"exit_code\":$(($2 & 255)),\"execution_count\":$__sbx_count,\"dropped\":0}"
+  __sbx_ended="{\"type\":\"done\",\"cell\":$__sbx_cell,\"token\":\"$__sbx_token\",\"seq\":1,\"status\":\"$status\",\"exit_code\":$(($2 & 255)),\"execution_count\":$__sbx_count,\"dropped\":0"
+  [[ $1 == exit ]] || __sbx_done
   __sbx_token=
 }
+
+__sbx_done() { __sbx_write "$__sbx_ended${1-}}"; }
 
 __sbx_status() { builtin return "$1"; }
 
@@ -142,8 +146,8 @@ trap() {
   ((${#rest[@]} == 0)) || builtin trap -- "$action" "${rest[@]}"
 }
 
-readonly -f __sbx_broken __sbx_read __sbx_write __sbx_break __sbx_text __sbx_next __sbx_end __sbx_status __sbx_start __sbx_bye
-__sbx_count=0 __sbx_last=0 __sbx_before= __sbx_user_exit= __sbx_interrupted= __sbx_token= __sbx_again=
+readonly -f __sbx_broken __sbx_read __sbx_write __sbx_break __sbx_text __sbx_next __sbx_end __sbx_done __sbx_status __sbx_start __sbx_bye
+__sbx_count=0 __sbx_last=0 __sbx_before= __sbx_user_exit= __sbx_interrupted= __sbx_token= __sbx_again= __sbx_ended=
 # High, where there is room: cells may well use 10 and 11.
 if [[ $(builtin ulimit -n) == unlimited || $(builtin ulimit -n) -gt 256 ]]; then
   __sbx_1=250 __sbx_2=251
