@@ -38,6 +38,7 @@ import harness  # noqa: E402
 
 SECONDS = 20 * harness.TIME_FACTOR  # after which a run hangs, if it does so again alone, in
 ALONE = 3  # times as long
+TRIES = 3  # more, where a run did not come to its call
 GRACE = 30 * harness.TIME_FACTOR  # for the tracer to end what hangs
 FAILED = {125, 126, 127}
 SLOTS_AT_ONCE = 16
@@ -398,8 +399,10 @@ class Driver:
         slot = slots.get()
         try:
             run = Run(slot, command, [(call, error)], patience=ALONE if alone else 1)
-            if not run.log.hits and not run.log.hang:  # the calls before it differed, as beside another run's lock
-                run = Run(slot, command, [(call, error)])
+            for _ in range(TRIES):
+                if run.log.hits or run.log.hang:
+                    break
+                run = Run(slot, command, [(call, error)])  # the calls before it differed, as beside another run's lock
         finally:
             slots.put(slot)
         if run.log.hang and not alone:
