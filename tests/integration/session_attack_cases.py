@@ -337,6 +337,20 @@ def descriptors_used_up(t):
     t.expect(s.run("for fd in held: os.close(fd)\nos.system('cat')", "--stdin", "-", stdin=b"to a child\n"), out="to a child\n0\n")
 
 
+@case("where not one more process may be had a cell of bash runs all the same, and its state is kept", needs=("bash", "python"), seconds=60)
+def no_process_left(t):
+    s = Session(t, "--pids", "16", lang="bash")
+    t.expect(s.run("x=kept"))
+    fill = "import subprocess\ntry:\n  while True: subprocess.Popen(['sleep', '1000'])\nexcept BlockingIOError: print('full', flush=True)\ninput()"
+    filler = t.spawn([t.binary, "session", "exec", "s", "--", "python3", "-c", fill], stdin=subprocess.PIPE)
+    t.equal(filler.stdout.readline(), b"full\n")
+    for _ in range(3):
+        t.expect(s.run("echo $x", timeout=10), out="kept\n", err=None)
+        t.expect(s.run("[[ $x = lost ]]", timeout=10), status=1, err=None)
+    filler.communicate(b"\n", timeout=20)
+    t.expect(s.run("echo $x"), out="kept\n", err=None)
+
+
 @case("a session whose working directory was closed goes on when its interpreter dies, and its files are there", needs="bash")
 def directory_closed(t):
     s = Session(t, lang="bash")

@@ -929,6 +929,17 @@ def bash_names_of_ours_are_not_easily_broken(bash):
         assert said(driver, "builtin printf fine")[0] == "fine"
 
 
+def bash_keeps_a_debug_trap_of_the_cells(bash):
+    for setting in ("trap 'echo dbg' DEBUG", "set -T; trap 'echo dbg' debug", "set -T; n=DE; builtin trap 'echo dbg' ${n}BUG; trap 'echo dbg' ${n}BUG"):
+        with start_bash(bash) as driver:
+            said(driver, setting)
+            for _ in range(2):
+                text = said(driver, "echo a")[0]
+                assert "dbg\na\n" in text and text.count("dbg") < 12, (setting, text)
+            said(driver, "builtin trap - DEBUG")
+            assert said(driver, "echo d")[0] == "d\n", setting
+
+
 def bash_ends(bash):
     with start_bash(bash) as driver:
         driver.run("exit 2")
