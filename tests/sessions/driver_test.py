@@ -840,8 +840,7 @@ def bash_is_interrupted_and_keeps_state(bash):
             driver.out = b""
             driver.start(code)
             driver.wait_for("out", b"go")
-            driver.interrupt()
-            done = driver.finish()[-1]
+            done = driver.interrupt_until_done()[-1]
             assert (done["status"], done["exit_code"]) == ("interrupted", 130), (code, done)
         driver.interrupt()
         assert said(driver, "echo $x")[0] == "2\n"
