@@ -232,15 +232,16 @@ int start_supervisor(runtime::RunRequest& request, const StartOptions& start, co
     ::setsid();
     const pid_t supervisor = ::fork();  // no session leader: it never gets a terminal again
     if (supervisor == 0) be_supervisor(request, start, front, pipe.value().write.get());
-    ::_exit(supervisor < 0 ? 1 : 0);
+    ::_exit(supervisor < 0 ? errno : 0);
   }
+  int errnum = errno;
   pipe.value().write.reset();
   int ended = 0;
-  if (child < 0 || ::waitpid(child, &ended, 0) < 0 || ended != 0) {
-    return fail_usage("session start", Error(ErrorKind::resource, "no process could be made for the session"));
-  }
+  if (child > 0) errnum = ::waitpid(child, &ended, 0) < 0 ? errno : WIFEXITED(ended) ? WEXITSTATUS(ended) : EINTR;
+  if (child < 0 || errnum != 0) return fail_usage("session start", Error::from_errno(errnum, "make a process for the session"));
   const Result<std::string> answer = sys::read_all(pipe.value().read.get(), 65536);
-  if (!answer.ok() || answer.value().empty()) {
+  if (!answer.ok()) return fail_usage("session start", answer.error());
+  if (answer.value().empty()) {
     say("the session's supervisor died while it started");
     return exit_code_for(ErrorKind::system);
   }

@@ -249,8 +249,9 @@ std::optional<Error> error_of(const Json& reply) {
   return Error(kind_of(error.at("kind").text()), error.at("message").text()).with_hint(error.at("hint").text());
 }
 
+// A session that has refused a request already does not listen any more: its answer is there to be read.
 Result<Json> ask_session(Connection& connection, const Json& request) {
-  SBX_TRY(connection.send(Kind::request, request.dump()));
+  (void)connection.send(Kind::request, request.dump());
   for (;;) {
     std::optional<Message> message = SBX_TRY(connection.receive());
     if (!message) return session_has_ended();
@@ -262,8 +263,7 @@ Result<Json> ask_session(Connection& connection, const Json& request) {
 }
 
 Result<SessionReply> run_at_session(Connection& connection, const Json& request, const std::optional<std::string>& code, int stdin_fd, bool quiet, CaughtSignals& signals) {
-  SBX_TRY(connection.send(Kind::request, request.dump()));
-  // A session that has refused it already does not listen any more; its answer is there to be read.
+  (void)connection.send(Kind::request, request.dump());
   if (code) (void)connection.send(Kind::code, *code);
   // Who sends no input has no secret to type: a session that says so all the same is not heard.
   Exchange exchange(connection, request.at("stdin").boolean() ? stdin_fd : -1, quiet, signals);

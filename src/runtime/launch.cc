@@ -136,7 +136,9 @@ std::vector<UniqueFd> receive_slots(int hand_over) {
 }
 
 void Launched::send_signal(int signal) const {
-  (void)raw::call(SYS_pidfd_send_signal, pidfd_.get(), signal, nullptr, 0);  // ESRCH: it is gone, as wished
+  const long sent = raw::call(SYS_pidfd_send_signal, pidfd_.get(), signal, nullptr, 0);
+  // Gone is as wished. A filter around us that knows no such call must not keep the sandbox alive, for whose end we wait.
+  if (sent != 0 && sent != -ESRCH && pidfd_.valid() && !ended_) (void)::kill(pid_, signal);
 }
 
 void Launched::wait_for_end(struct rusage& usage) {
@@ -193,6 +195,7 @@ Result<Launched> launch(const LaunchInput& input) {
   if (pid == 0) ns::run_child(plan);
   if (pid < 0) return namespaces_error(static_cast<int>(-pid), ns::Stage::clone);
   launched.pidfd_.reset(pidfd);
+  launched.pid_ = static_cast<pid_t>(pid);
   launched.ended_ = false;
   launched.hold_write_ = std::move(hold.write);
   launched.exec_pipe_ = std::move(exec.read);

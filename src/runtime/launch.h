@@ -70,6 +70,7 @@ class Launched {
   friend Result<Launched> launch(const LaunchInput& input);
   SharedPage page_;
   UniqueFd pidfd_, hold_write_, exec_pipe_, event_pipe_, hand_over_;
+  pid_t pid_ = 0;  // ours to wait for: its number is its own until then
   bool ended_ = true;
 };
 

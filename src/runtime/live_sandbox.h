@@ -63,6 +63,8 @@ class LiveSandbox {
   virtual int news_fd() const = 0;
   virtual std::optional<ns::SpawnEvent> next_news() = 0;
   virtual int pidfd() const = 0;
+  // What init died of; "" where it could not say, or lives.
+  virtual std::string last_words() const = 0;
 
   // All borrowed.
   virtual const SandboxCgroup* cgroup() const = 0;

@@ -770,6 +770,10 @@ class Live final : public LiveSandbox {
     return event.ok() ? event.value() : std::nullopt;
   }
   int pidfd() const override { return launched_->pidfd(); }
+  std::string last_words() const override {
+    const ns::StatusPage& page = launched_->page();
+    return page.error_stage != 0 ? setup_error(*ground_.child, page, spec_, facts_).text() : "";
+  }
   const SandboxCgroup* cgroup() const override { return ground_.cgroup ? &*ground_.cgroup : nullptr; }
   bool samples_memory() const override { return ground_.sample_memory; }
   int proc_fd() const override { return slots_[0].get(); }

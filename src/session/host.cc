@@ -106,7 +106,11 @@ void Host::handle(uint64_t what, uint32_t events) {
   const uint64_t id = what >> 8;
   switch (static_cast<Tag>(what & 255)) {
     case kNews: return;  // take_news()
-    case kEnd: end_session("the sandbox was ended from outside"); return;
+    case kEnd: {
+      const std::string words = live_->last_words();
+      end_session(words.empty() ? "the sandbox was ended from outside" : words);
+      return;
+    }
     case kListener: accept_client(); return;
     case kTimer: {
       uint64_t expirations;

@@ -32,12 +32,17 @@ void Host::accept_client() {
   for (;;) {
     UniqueFd fd(::accept4(entry_->listener(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd.valid()) return;
-    if (clients_.size() >= kMaxClients || !is_trusted_peer(fd.get())) continue;
+    Result<bool> trusted = is_trusted_peer(fd.get());
+    if (clients_.size() >= kMaxClients || (trusted.ok() && !trusted.value())) continue;
     const uint64_t id = ++last_client_;
     Client& client = clients_[id];
     client.fd = std::move(fd);
     client.watched = EPOLLIN;
-    if (!listen(client.fd.get(), tag(kClient, id)).ok()) clients_.erase(id);
+    const Status heard = trusted.ok() ? listen(client.fd.get(), tag(kClient, id)) : trusted.take_error();
+    if (!heard.ok()) {
+      refuse(id, heard.error());
+      clients_.erase(id);
+    }
   }
 }
 
@@ -51,7 +56,9 @@ void Host::on_client(uint64_t id, uint32_t events) {
   if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
     char bytes[kChunk];
     const ssize_t got = ::recv(client->fd.get(), bytes, sizeof bytes, MSG_DONTWAIT);
-    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return lose_client(id);
+    const bool deaf = got < 0 && errno != EAGAIN && errno != EINTR;
+    if (deaf) refuse(id, Error::from_errno(errno, "hear the request"));  // should it still listen
+    if (got == 0 || deaf) return lose_client(id);
     if (got > 0) client->reader.append({bytes, static_cast<size_t>(got)});
     while ((client = find_client(id)) != nullptr) {
       Result<std::optional<Message>> message = client->reader.next();

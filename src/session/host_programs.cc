@@ -280,6 +280,7 @@ void Host::read_frames(int rounds) {
     const ssize_t got = ::recv(socket_.get(), bytes, sizeof bytes, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (got <= 0) {
+      if (got < 0 && errno != ECONNRESET) broken_ = Error::from_errno(errno, "hear the interpreter").text();
       close_socket();
       // A driver that closed it and lives on is of no use.
       if (driver_id_ != 0) live_->signal(driver_pid_, SIGKILL);
@@ -339,9 +340,10 @@ void Host::on_driver_end(int status) {
   } else if (was_ready && lost_note_.empty() && !restarting_) {
     state_lost(broken_.empty() ? "its interpreter ended between two cells" : broken_);
   }
-  broken_.clear();
+  const std::string broken = std::exchange(broken_, "");
   restarting_ = false;
   if (over_) return;
+  if (!was_ready && !emptying_ && !broken.empty()) return driver_failed(broken);
   if (!was_ready && !emptying_) return driver_failed(WIFEXITED(status) ? "it ended with status " + std::to_string(WEXITSTATUS(status)) : "it was ended by signal " + std::to_string(WTERMSIG(status)));
   if (!emptying_) restart_driver();
 }

@@ -56,10 +56,7 @@ Status wait_for_range(int file, short kind) {
   return {};
 }
 
-std::string user_namespace_of(const std::string& process) {
-  const Result<std::string> link = sys::readlink("/proc/" + process + "/ns/user");
-  return link.ok() ? link.value() : "";
-}
+Result<std::string> user_namespace_of(const std::string& process) { return sys::readlink("/proc/" + process + "/ns/user"); }
 
 }  // namespace
 
@@ -244,9 +241,10 @@ Result<SessionPlace::Entry> SessionPlace::add(const std::string& name, const std
   record.pid = ::getpid();
   record.created = static_cast<int64_t>(::time(nullptr));
   record.warm = warm;
-  entry.lock_ = SBX_TRY(sys::openat(directory_.get(), record.id + ".lock", O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
+  UniqueFd directory = SBX_TRY(sys::dup(directory_.get()));
+  entry.lock_ = SBX_TRY(sys::openat(directory.get(), record.id + ".lock", O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
+  entry.directory_ = std::move(directory);  // from here on its destructor takes everything away
   if (::flock(entry.lock_.get(), LOCK_EX | LOCK_NB) != 0) return Error::from_errno(errno, "lock the session's entry");
-  entry.directory_ = SBX_TRY(sys::dup(directory_.get()));  // from here on its destructor takes everything away
   UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!listener.valid()) return Error::from_errno(errno, "make a socket");
   const sockaddr_un address = address_of(directory_.get(), record.id);
@@ -285,12 +283,13 @@ SessionPlace::Entry::~Entry() {
   for (const char* suffix : {".sock", ".json", ".lock"}) (void)sys::unlinkat(directory_.get(), record_.id + suffix);
 }
 
-bool is_trusted_peer(int socket) {
+Result<bool> is_trusted_peer(int socket) {
   ucred peer{};
   socklen_t size = sizeof peer;
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != ::geteuid()) return false;
-  const std::string ours = user_namespace_of("self");
-  return !ours.empty() && user_namespace_of(std::to_string(peer.pid)) == ours;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return Error::from_errno(errno, "know who asks");
+  if (peer.uid != ::geteuid()) return false;
+  const std::string ours = SBX_TRY(user_namespace_of("self"));
+  return SBX_TRY(user_namespace_of(std::to_string(peer.pid))) == ours;
 }
 
 }  // namespace sbx::session

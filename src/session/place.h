@@ -86,7 +86,7 @@ class SessionPlace {
 };
 
 // Whether the other end is one of ours: the same user, and not a process of a sandbox that reached the socket through a
-// shared directory (it lives in another user namespace).
-bool is_trusted_peer(int socket);
+// shared directory (it lives in another user namespace). Errors: it cannot be known.
+Result<bool> is_trusted_peer(int socket);
 
 }  // namespace sbx::session

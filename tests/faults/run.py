@@ -36,7 +36,9 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "integration")]
 import counting  # noqa: E402
 import harness  # noqa: E402
 
-SECONDS = 20 * harness.TIME_FACTOR  # after which a run hangs, if it does so twice
+SECONDS = 20 * harness.TIME_FACTOR  # after which a run hangs, if it does so again alone, in
+ALONE = 3  # times as long
+GRACE = 30 * harness.TIME_FACTOR  # for the tracer to end what hangs
 FAILED = {125, 126, 127}
 SLOTS_AT_ONCE = 16
 
@@ -144,7 +146,7 @@ def overlay(slot):
 WHOLE = "/opt/whole"
 # What holds limits while a payload runs; a fault there must not let it run on for ever.
 HOLDING = {"timerfd_create", "timerfd_settime", "epoll_create1", "epoll_ctl", "epoll_wait", "signalfd4", "read", "poll", "pipe2", "socketpair", "recvmsg",
-           "splice", "pread64", "getdents64"}
+           "splice", "pread64", "getdents64", "pidfd_send_signal"}
 SESSION = (f'"$0" session start --name s --lang bash --mount "$1":{WHOLE} > /dev/null || exit $?; "$0" session exec s -- {WHOLE}; status=$?; '
            '"$0" session rm s > /dev/null 2>&1; exit $status')
 COMMANDS = [
@@ -207,11 +209,11 @@ class Slot:
 class Run:
     """A command with or without a fault."""
 
-    def __init__(self, slot, command, injected=(), record=False):
+    def __init__(self, slot, command, injected=(), record=False, patience=1):
         slot.clean()
         if command.setup:
             command.setup(slot)
-        argv = [slot.tools["inject"], "--log", str(slot.log), "--seconds", str(command.seconds)]
+        argv = [slot.tools["inject"], "--log", str(slot.log), "--seconds", str(command.seconds * patience)]
         if record:
             argv.append("--record")
         for call, error in injected:
@@ -220,13 +222,23 @@ class Run:
         if command.script:
             argv += ["--follow", slot.tools["sbx"]]
             sbx = ["/bin/sh", "-c", command.script, slot.tools["sbx"]]
-        done = subprocess.run([*argv, "--", *sbx, *command.words(slot)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              env=slot.environment(), cwd=slot.dir, **slot.identity.popen_arguments())
+        tracer = subprocess.Popen([*argv, "--", *sbx, *command.words(slot)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  env=slot.environment(), cwd=slot.dir, **slot.identity.popen_arguments())
+        try:
+            out, err = tracer.communicate(timeout=command.seconds * patience + GRACE)
+            late = False
+        except subprocess.TimeoutExpired:  # the tracer itself, or one whom it does not know holds its output; all that it traces dies with it
+            tracer.kill()
+            tracer.wait()
+            out, err, late = b"", b"", True
+            tracer.stdout.close()
+            tracer.stderr.close()
         self.log = Log(slot.log)
+        self.log.hang |= late
         self.status = self.log.status
-        out = done.stdout.decode("utf-8", "replace")
+        out = out.decode("utf-8", "replace")
         self.ran = "payload runs" in out
-        self.err = done.stderr.decode("utf-8", "replace")
+        self.err = err.decode("utf-8", "replace")
         self.report = normal(out, slot) if command.report else []
         self.facts = [sorted(normal("\n".join(program), slot)) for program in self.log.facts] if command.report else []
         self.result = None
@@ -380,21 +392,24 @@ class Driver:
         self.lock = threading.Lock()
         self.errnos, self.calls = set(), set()
 
-    def one(self, slots, command, identity, call, error, baselines):
+    def one(self, slots, command, identity, call, error, baselines, alone=False):
+        """False: it did not end, which may be the machine's load: it is to be tried again, alone."""
         slot = slots.get()
         try:
-            run = Run(slot, command, [(call, error)])
-            if not run.log.hits or run.log.hang:  # the calls before it differed, as beside another run's lock; a machine under load
+            run = Run(slot, command, [(call, error)], patience=ALONE if alone else 1)
+            if not run.log.hits and not run.log.hang:  # the calls before it differed, as beside another run's lock
                 run = Run(slot, command, [(call, error)])
         finally:
             slots.put(slot)
+        if run.log.hang and not alone:
+            return False
         label = f"{command.name} [{identity.label}]"
-        if not run.log.hits:
+        if not run.log.hits and not run.log.hang:
             with self.lock:
                 self.counts["not reached"] += 1
                 self.by_command[label]["not reached"] += 1
-            return
-        hit = run.log.hits[0]
+            return True
+        hit = run.log.hits[0] if run.log.hits else call
         kind, wrong = judge(command, run, baselines, error, hit)
         bad = []
         listed = False
@@ -422,6 +437,7 @@ class Driver:
                 found.append((f"{hit} {error}", bad, run.err.strip()[:400]))
                 if len(found) == 1:
                     print(f"FAIL {label} {hit} {error}: " + "; ".join(f"{w}: {t}" for w, t in bad[:4]), flush=True)
+        return True
 
     def command(self, base, identity, command, places):
         slots = queue.Queue()
@@ -451,8 +467,12 @@ class Driver:
         self.by_command[label] = collections.Counter()
         began = time.monotonic()
         with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
-            for future in [pool.submit(self.one, slots, command, identity, call, error, baselines) for call, error in plan]:
-                future.result()
+            futures = [(pool.submit(self.one, slots, command, identity, call, error, baselines), call, error) for call, error in plan]
+            again = [(call, error) for future, call, error in futures if not future.result()]
+        for call, error in again:
+            self.one(slots, command, identity, call, error, baselines, alone=True)
+        if again:
+            print(f"note: {label}: {len(again)} runs did not end in {command.seconds:.0f} s, and were tried again alone", flush=True)
         print(f"{label}: {len(plan)} runs, {len(set(map(str, (c for c, _ in plan))))} calls in {time.monotonic() - began:.0f} s: "
               + ", ".join(f"{v} {k}" for k, v in sorted(self.by_command[label].items())), flush=True)
         for slot in made:

@@ -505,7 +505,9 @@ def cgroups(t):
       needs=("python", "cgroup-v2"), seconds=40)
 def cgroup_memory(t):
     # Two processes that each stay below the limit and together do not: an rlimit would let them pass.
-    code = "import os, time; os.fork(); x = b'x' * (40 << 20); time.sleep(1); print('held', flush=True)"
+    # Each waits until the other has its memory, and the first one for the other's end.
+    code = ("import os; a, b = os.pipe(); c, d = os.pipe(); child = os.fork(); x = b'x' * (40 << 20); "
+            "os.write(d if child else b, b'.'); os.read(a if child else c, 1); print('held', flush=True); child and os.wait()")
     run = lambda limit: jailed(t, f"cgroup_mem_max: {limit} cgroup_mem_swap_max: 0 rlimit_as_type: INF", f'exec /usr/bin/python3 -c "{code}"')
     t.expect(run(64 << 20), status=137, out="")
     t.expect(run(256 << 20), out="held\nheld\n")

@@ -200,7 +200,7 @@ def late_heir(t):
 def forks_interrupted(t):
     s = Session(t)
     cell = s.spawn("import os, subprocess, time\nlater = subprocess.Popen(['sleep', '60'], start_new_session=True)\nfor _ in range(5):\n    if os.fork() == 0: break\n"
-                   "print('on', flush=True)\ntry: time.sleep(60)\nfinally:\n    time.sleep(0.1); print('end', flush=True)")
+                   "try:\n    print('on', flush=True); time.sleep(60)\nfinally:\n    time.sleep(0.1); print('end', flush=True)")
     for _ in range(6):
         t.equal(cell.stdout.readline(), b"on\n")
     cell.send_signal(signal.SIGINT)
