@@ -1078,6 +1078,7 @@ void set_rlimits(const ChildPlan& plan) noexcept {
   enter(plan, Stage::affinity);
   if (plan.affinity != nullptr) must(plan, call(SYS_sched_setaffinity, 0, plan.affinity_bytes, plan.affinity));
   call(SYS_umask, 022);
+  enter(plan, Stage::working_directory);
   must(plan, call(SYS_chdir, plan.working_directory));
   default_signals(plan, false);
 

@@ -50,7 +50,8 @@ Result<uint64_t> Host::start_program(const std::vector<std::string>& argv, const
   start.argv = argv;
   start.exec_path = exec_path;
   start.environment = environment;
-  start.working_directory = ground_.spec().working_directory;
+  // A cell may have closed its own directory: the interpreter starts beside it then, so that the files are not lost.
+  start.working_directory = socket >= 0 && failures_ > 1 ? "/" : ground_.spec().working_directory;
   start.stdio[0] = stdin_fd;
   start.stdio[1] = out.write.get();
   start.stdio[2] = err.write.get();

@@ -325,6 +325,43 @@ def archive_bombs(t):
     t.expect(t.sbx("session", "restore", "s", "/dev/zero"), status=0, err="0 files restored")
 
 
+@case("a cell that opens all the descriptors it may leaves room for the stdin of the next one", needs=("python", "bash"))
+def descriptors_used_up(t):
+    for lang, code, read in (("python", "import os\nheld = []\ntry:\n  while True: held.append(os.open('/dev/null', os.O_RDONLY))\nexcept OSError: pass", "input()"),
+                             ("bash", "while exec {fd}</dev/null; do held+=($fd); done 2>/dev/null", "read x; echo \"'$x'\"")):
+        s = Session(t, name=lang, lang=lang)
+        for _ in range(3):
+            t.expect(s.run(code), err="^$")
+            t.expect(s.run(read, "--stdin", "-", stdin=b"typed\n"), out="'typed'\n", err="^$")
+    s.name = "python"
+    t.expect(s.run("for fd in held: os.close(fd)\nos.system('cat')", "--stdin", "-", stdin=b"to a child\n"), out="to a child\n0\n")
+
+
+@case("where not one more process may be had a cell of bash runs all the same, and its state is kept", needs=("bash", "python"), seconds=60)
+def no_process_left(t):
+    s = Session(t, "--pids", "16", lang="bash")
+    t.expect(s.run("x=kept"))
+    fill = "import subprocess\ntry:\n  while True: subprocess.Popen(['sleep', '1000'])\nexcept BlockingIOError: print('full', flush=True)\ninput()"
+    filler = t.spawn([t.binary, "session", "exec", "s", "--", "python3", "-c", fill], stdin=subprocess.PIPE)
+    t.equal(filler.stdout.readline(), b"full\n")
+    for _ in range(3):
+        t.expect(s.run("echo $x", timeout=10), out="kept\n", err=None)
+        t.expect(s.run("[[ $x = lost ]]", timeout=10), status=1, err=None)
+    filler.communicate(b"\n", timeout=20)
+    t.expect(s.run("echo $x"), out="kept\n", err=None)
+
+
+@case("a session whose working directory was closed goes on when its interpreter dies, and its files are there", needs="bash")
+def directory_closed(t):
+    s = Session(t, lang="bash")
+    t.expect(s.run("echo kept > file; chmod 0 /box"))
+    t.expect(s.exec("true"), status=125, err="working directory.*EACCES")
+    t.expect(s.run("kill -9 $BASHPID"), status=137, err="state was lost")
+    t.expect(s.run("pwd; chmod 755 /box; cat /box/file"), out="/\nkept\n")
+    t.expect(s.do("restart"))
+    t.expect(s.run("pwd"), out="/box\n")
+
+
 @case("fifty clients at once: each gets its own answer", needs="python", seconds=90)
 def crowd(t):
     s = Session(t)

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import select
 import signal
 import socket
 import struct
@@ -94,6 +95,13 @@ class Driver:
 
     def interrupt(self):
         os.killpg(self.process.pid, signal.SIGINT)
+
+    def interrupt_until_done(self):
+        """As a host does: a signal in the instant before a call blocks is seen only when that returns."""
+        self.interrupt()
+        while not select.select([self.socket], [], [], 0.2)[0]:
+            self.interrupt()
+        return self.finish()
 
     def wait_for(self, stream, text):
         """Until the stream has that: for what has no frame."""

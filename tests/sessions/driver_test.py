@@ -840,8 +840,7 @@ def bash_is_interrupted_and_keeps_state(bash):
             driver.out = b""
             driver.start(code)
             driver.wait_for("out", b"go")
-            driver.interrupt()
-            done = driver.finish()[-1]
+            done = driver.interrupt_until_done()[-1]
             assert (done["status"], done["exit_code"]) == ("interrupted", 130), (code, done)
         driver.interrupt()
         assert said(driver, "echo $x")[0] == "2\n"
@@ -927,6 +926,17 @@ def bash_names_of_ours_are_not_easily_broken(bash):
                      "unset -f __sbx_read __sbx_end", "enable -n printf read; enable printf read", "function local { :; }; unset -f local"):
             assert driver.run(code)[-1]["type"] == "done", code
         assert said(driver, "builtin printf fine")[0] == "fine"
+
+
+def bash_keeps_a_debug_trap_of_the_cells(bash):
+    for setting in ("trap 'echo dbg' DEBUG", "set -T; trap 'echo dbg' debug", "set -T; n=DE; builtin trap 'echo dbg' ${n}BUG; trap 'echo dbg' ${n}BUG"):
+        with start_bash(bash) as driver:
+            said(driver, setting)
+            for _ in range(2):
+                text = said(driver, "echo a")[0]
+                assert "dbg\na\n" in text and text.count("dbg") < 12, (setting, text)
+            said(driver, "builtin trap - DEBUG")
+            assert said(driver, "echo d")[0] == "d\n", setting
 
 
 def bash_ends(bash):

@@ -85,8 +85,13 @@ __sbx_end() {
   # What would print our own commands; it is back when the next cell begins.
   __sbx_before= __sbx_flags=$-
   builtin set +xv
-  __sbx_debug=$(builtin trap -p DEBUG)
-  builtin trap - DEBUG
+  __sbx_debug=
+  # Asking for it costs a process, which there may not be.
+  [[ $__sbx_code != *[Dd][Ee][Bb][Uu][Gg]* ]] || __sbx_debugged=1
+  if [[ $__sbx_debugged ]]; then
+    __sbx_debug=$(builtin trap -p DEBUG)
+    builtin trap - DEBUG
+  fi
   builtin trap '' INT
   [[ $__sbx_flags != *v* ]] || __sbx_before+='set -v; '
   [[ -z $__sbx_debug ]] || __sbx_before+="$__sbx_debug; "
@@ -136,6 +141,7 @@ trap() {
   for signal in "${arguments[@]:1}"; do
     case $signal in
       (EXIT | exit | 0) mine=1 ;;
+      (*[Dd][Ee][Bb][Uu][Gg]) __sbx_debugged=1 rest+=("$signal") ;;
       (*) rest+=("$signal") ;;
     esac
   done
@@ -147,7 +153,7 @@ trap() {
 }
 
 readonly -f __sbx_broken __sbx_read __sbx_write __sbx_break __sbx_text __sbx_next __sbx_end __sbx_done __sbx_status __sbx_start __sbx_bye
-__sbx_count=0 __sbx_last=0 __sbx_before= __sbx_user_exit= __sbx_interrupted= __sbx_token= __sbx_again= __sbx_ended=
+__sbx_count=0 __sbx_last=0 __sbx_before= __sbx_user_exit= __sbx_interrupted= __sbx_token= __sbx_again= __sbx_ended= __sbx_debugged= __sbx_code=
 # High, where there is room: cells may well use 10 and 11.
 if [[ $(builtin ulimit -n) == unlimited || $(builtin ulimit -n) -gt 256 ]]; then
   __sbx_1=250 __sbx_2=251

@@ -140,6 +140,13 @@ class Channel:
 
     def receive(self):
         """A descriptor, which comes with a byte of its own."""
+        try:
+            os.close(os.dup(self.descriptor))
+        except OSError:  # cells hold all that there may be: it takes the place of the stdin that was
+            try:
+                os.close(0)
+            except OSError:
+                pass
         import _socket
         channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, self.descriptor)
         try:
@@ -835,6 +842,8 @@ class Session:
         if source != 0:
             _dup2(source, 0)
             os.close(source)
+        else:
+            os.set_inheritable(0, True)
         self.stream(0, "stdin")
         if self.has_stdin:
             try:
