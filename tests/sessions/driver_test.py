@@ -217,20 +217,21 @@ def leave(work):
     pid = os.fork()
     if pid == 0:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        os.write(writing, b'.')
-        work()
-    os.read(reading, 1)
+        work(writing)
+    os.close(writing)
+    os.read(reading, 1)  # it sleeps, or is another program
+    os.close(reading)
     return pid
-def sleep(): time.sleep(60); os._exit(0)
+def sleep(writing): os.close(writing); time.sleep(60); os._exit(0)
 def lives(pid): return open('/proc/%d/stat' % pid).read().rpartition(')')[2].split()[0] != 'Z'
 """
 
 
 def python_forks_of_an_interrupted_cell_end_with_it(python):
     with begin(python) as driver:
-        driver.run(LEAVES_FORKS + "earlier = leave(sleep)\nprogram = leave(lambda: os.execlp('sleep', 'sleep', '60'))\n")
-        driver.start("deaf = leave(sleep)\nrun = leave(lambda: os.execlp('sleep', 'sleep', '60'))\nfor _ in range(4):\n    if os.fork() == 0: break\n"
-                     "print('on', flush=True)\ntry: time.sleep(60)\nfinally: print('end', flush=True)")
+        driver.run(LEAVES_FORKS + "earlier = leave(sleep)\nprogram = leave(lambda _: os.execlp('sleep', 'sleep', '60'))\n")
+        driver.start("deaf = leave(sleep)\nrun = leave(lambda _: os.execlp('sleep', 'sleep', '60'))\nfor _ in range(4):\n    if os.fork() == 0: break\n"
+                     "try: print('on', flush=True); time.sleep(60)\nfinally: print('end', flush=True)")
         driver.wait_for("out", b"on\n" * 5)
         driver.interrupt()
         assert status(driver.finish()) == "interrupted"
