@@ -1,6 +1,7 @@
 #include "base/sys.h"
 
 #include <linux/openat2.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -242,6 +243,11 @@ Status set_nonblocking(int fd) {
   const int flags = ::fcntl(fd, F_GETFL);
   if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) return Error::from_errno(errno, "set O_NONBLOCK");
   return {};
+}
+
+void signal_child(int pidfd, pid_t pid, int signal) {
+  if (pidfd < 0 || ::syscall(SYS_pidfd_send_signal, pidfd, signal, nullptr, 0) == 0 || errno == ESRCH) return;
+  (void)::kill(pid, signal);
 }
 
 uint64_t monotonic_ns() {

@@ -74,6 +74,9 @@ Status mkdirat(int dirfd, const std::string& path, mode_t mode);  // EEXIST is a
 Status unlinkat(int dirfd, const std::string& path, int flags = 0);
 Status renameat2(int from_dir, const std::string& from, int to_dir, const std::string& to, unsigned flags);
 Status set_nonblocking(int fd);
+// To a child of ours that has not been waited for. By its pidfd; where a filter around us knows no such call, by its number, which is its
+// own until then: what we wait for must not live on. One that is gone is as wished.
+void signal_child(int pidfd, pid_t pid, int signal);
 
 // CLOCK_MONOTONIC, nanoseconds.
 uint64_t monotonic_ns();

@@ -190,11 +190,7 @@ Running::~Running() {
   (void)wait();
 }
 
-void Running::send_signal(int signal) const {
-  const long sent = raw::call(SYS_pidfd_send_signal, pidfd_.get(), signal, nullptr, 0);
-  // A filter around us that knows no such call must not keep alive what we wait for; until then the number is its own.
-  if (sent != 0 && sent != -ESRCH && pidfd_.valid()) (void)::kill(pid_, signal);
-}
+void Running::send_signal(int signal) const { sys::signal_child(pidfd_.get(), pid_, signal); }
 
 Ending Running::wait() {
   siginfo_t info{};

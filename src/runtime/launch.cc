@@ -136,9 +136,7 @@ std::vector<UniqueFd> receive_slots(int hand_over) {
 }
 
 void Launched::send_signal(int signal) const {
-  const long sent = raw::call(SYS_pidfd_send_signal, pidfd_.get(), signal, nullptr, 0);
-  // Gone is as wished. A filter around us that knows no such call must not keep the sandbox alive, for whose end we wait.
-  if (sent != 0 && sent != -ESRCH && pidfd_.valid() && !ended_) (void)::kill(pid_, signal);
+  if (!ended_) sys::signal_child(pidfd_.get(), pid_, signal);
 }
 
 void Launched::wait_for_end(struct rusage& usage) {

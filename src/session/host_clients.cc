@@ -32,8 +32,9 @@ void Host::accept_client() {
   for (;;) {
     UniqueFd fd(::accept4(entry_->listener(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd.valid()) return;
+    if (clients_.size() >= kMaxClients) continue;
     Result<bool> trusted = is_trusted_peer(fd.get());
-    if (clients_.size() >= kMaxClients || (trusted.ok() && !trusted.value())) continue;
+    if (trusted.ok() && !trusted.value()) continue;
     const uint64_t id = ++last_client_;
     Client& client = clients_[id];
     client.fd = std::move(fd);

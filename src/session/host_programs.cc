@@ -346,9 +346,10 @@ void Host::on_driver_end(int status) {
   const std::string broken = std::exchange(broken_, "");
   restarting_ = false;
   if (over_) return;
-  if (!was_ready && !emptying_ && !broken.empty()) return driver_failed(broken);
-  if (!was_ready && !emptying_) return driver_failed(WIFEXITED(status) ? "it ended with status " + std::to_string(WEXITSTATUS(status)) : "it was ended by signal " + std::to_string(WTERMSIG(status)));
-  if (!emptying_) restart_driver();
+  if (emptying_) return;
+  if (was_ready) return restart_driver();
+  if (!broken.empty()) return driver_failed(broken);
+  driver_failed(WIFEXITED(status) ? "it ended with status " + std::to_string(WEXITSTATUS(status)) : "it was ended by signal " + std::to_string(WTERMSIG(status)));
 }
 
 }  // namespace sbx::session
